@@ -1,0 +1,101 @@
+/*
+ * What host and kernels agree on: the tensors of a call and the block of
+ * facts that a plan hands to every kernel. Compiled as C11 by the library and
+ * as OpenCL C by the device, so it may use nothing that either lacks.
+ */
+#ifndef CLATTN_PARAMS_H
+#define CLATTN_PARAMS_H
+
+/* Element types, as -D IN_TYPE=.. and so on; the order of clattn_dtype. */
+#define TYPE_F32 0
+#define TYPE_F16 1
+#define TYPE_BF16 2
+#define TYPE_F64 3
+
+/*
+ * Every tensor of a call, in the order of clattn_tensor and then those that
+ * only the library sees: X(SLOT, name, type as the kernels see it). in_t,
+ * out_t, bias_t and real are set by the program's options.
+ */
+#define ATTENTION_TENSORS(X)                                                                                 \
+    X(Q, q, const in_t)                                                                                      \
+    X(K, k, const in_t)                                                                                      \
+    X(V, v, const in_t)                                                                                      \
+    X(BIAS, bias, const bias_t)                                                                              \
+    X(MASK, mask, const uchar)                                                                               \
+    X(KV_LENGTHS, kv_lengths, const int)                                                                     \
+    X(Q_SEGMENTS, q_segments, const int)                                                                     \
+    X(KV_SEGMENTS, kv_segments, const int)                                                                   \
+    X(CU_SEQLENS_Q, cu_seqlens_q, const int)                                                                 \
+    X(CU_SEQLENS_K, cu_seqlens_k, const int)                                                                 \
+    X(ALIBI, alibi, const float)                                                                             \
+    X(BLOCK_MASK, block_mask, const uchar)                                                                   \
+    X(SINK, sink, const real)                                                                                \
+    X(LOGIT_DATA, logit_data, const float)                                                                   \
+    X(TQ, tq, const in_t)                                                                                    \
+    X(TK, tk, const in_t)                                                                                    \
+    X(TV, tv, const in_t)                                                                                    \
+    X(TBIAS, tbias, const bias_t)                                                                            \
+    X(TSINK, tsink, const real)                                                                              \
+    X(DO, d_o, const in_t)                                                                                   \
+    X(DLSE, dlse, const real)                                                                                \
+    X(TDO, tdo, const in_t)                                                                                  \
+    X(TDLSE, tdlse, const real)                                                                              \
+    X(O, o, out_t)                                                                                           \
+    X(LSE, lse, real)                                                                                        \
+    X(LSE_LOW, lse_low, real)                                                                                \
+    X(TO, to, out_t)                                                                                         \
+    X(TLSE, tlse, real)                                                                                      \
+    X(DQ, dq, out_t)                                                                                         \
+    X(DK, dk, out_t)                                                                                         \
+    X(DV, dv, out_t)                                                                                         \
+    X(DBIAS, dbias, real)                                                                                    \
+    X(DSINK, dsink, real)                                                                                    \
+    X(TDQ, tdq, out_t)                                                                                       \
+    X(TDK, tdk, out_t)                                                                                       \
+    X(TDV, tdv, out_t)                                                                                       \
+    X(TDBIAS, tdbias, real)                                                                                  \
+    X(TDSINK, tdsink, real)                                                                                  \
+    X(O_FULL, o_full, real)   /* [B,Hq,M,Dv]: O unrounded, for delta */                                      \
+    X(TO_FULL, to_full, real) /* [T,B,Hq,M,Dv] */                                                            \
+    X(DELTA, delta, real)     /* [B,Hq,M]: sum_d dO O - dL */                                                \
+    X(TDELTA, tdelta, real)   /* [B,Hq,M]: the tangent of it, for one tangent at a time */
+
+#define ATTENTION_SLOT(NAME, name, type) SLOT_##NAME,
+enum attention_slot { ATTENTION_TENSORS(ATTENTION_SLOT) SLOT_COUNT };
+
+#ifdef __OPENCL_VERSION__
+#define PARAMS_LONG long
+#define PARAMS_ULONG ulong
+#define PARAMS_UINT uint
+#else
+#include <stdint.h>
+#define PARAMS_LONG int64_t
+#define PARAMS_ULONG uint64_t
+#define PARAMS_UINT uint32_t
+#endif
+
+/* Distances in elements, as clattn_strides. */
+struct axis_strides {
+    PARAMS_LONG tangent, batch, head, row, column;
+};
+
+/* A plan's facts that are not compiled in; one read-only buffer a plan. */
+struct attention_params {
+    struct axis_strides strides[SLOT_COUNT];
+    int batch, heads_q, heads_kv, heads_per_kv; /* heads_per_kv = Hq / Hkv */
+    int queries, keys;                          /* M, N */
+    int head_dim, head_dim_v;                   /* D, Dv */
+    int diagonal_top_left;                      /* 1: the diagonal is j = i; 0: j = i + N - M */
+    int left, right;                            /* window about the diagonal, large = unbounded */
+    float scale, softcap;
+    PARAMS_ULONG scale_f64, softcap_f64;        /* bit patterns of doubles, for programs in f64 */
+};
+
+/* Elements before the first one of each tensor in its buffer: they belong to
+ * the call, so they go by value. */
+struct buffer_offsets {
+    PARAMS_ULONG at[SLOT_COUNT];
+};
+
+#endif

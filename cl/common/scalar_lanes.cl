@@ -1,0 +1,37 @@
+/*
+ * Lanes for engines that handle one logit at a time: a work-item's "vector"
+ * of logits is a scalar. Engines with real vectors bring their own file with
+ * the same names. Logit functions are written in these names only, with ?:,
+ * & and | in place of if, so that they hold for both.
+ */
+typedef real lanes;
+typedef int ilanes;
+typedef long llanes;
+
+#define ALL_LANES 1 /* true in every lane, as a comparison gives it */
+#define TO_LANES(x) ((lanes)(x))
+#define TO_ILANES(x) ((ilanes)(x))
+#define TO_LLANES(x) ((llanes)(x))
+
+static inline lanes gather_real(__global const real *base, const llanes at) { return base[at]; }
+static inline lanes gather_bias(__global const bias_t *base, const llanes at) { return LOAD_BIAS(base + at); }
+static inline ilanes gather_byte(__global const uchar *base, const llanes at) { return base[at]; }
+
+/* Stores where `where` holds. */
+static inline void scatter_out(__global out_t *base, const llanes at, const lanes value, const ilanes where)
+{
+    if (where)
+        STORE_OUT(value, base + at);
+}
+static inline void scatter_real(__global real *base, const llanes at, const lanes value, const ilanes where)
+{
+    if (where)
+        base[at] = value;
+}
+
+/*
+ * A weight of exactly -0 marks a pair that does not attend, as against one whose weight underflowed to +0:
+ * careful products leave marked terms out, so that 0 x NaN of a masked key reaches no row.
+ */
+#define MARK ((real)-0.0f)
+#define IS_MARKED(weight) ((weight) == 0 && signbit(weight))

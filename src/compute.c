@@ -1,0 +1,103 @@
+/* The call for people who just have arrays: buffers, one enqueue, and back. */
+#include <inttypes.h>
+
+#include "context.h"
+#include "status.h"
+#include "tensor.h"
+
+/* What one call makes and must free. */
+struct work {
+    clattn_plan *plan;
+    cl_command_queue queue;
+    clattn_buffer buffers[CLATTN_TENSOR_COUNT];
+    cl_mem workspace;
+};
+
+static clattn_status check_lengths(const clattn_problem *p, const int32_t *lengths)
+{
+    for (int64_t b = 0; b < p->batch; b++)
+        if (lengths[b] < 0 || lengths[b] > p->keys)
+            return clattn_fail(CLATTN_INVALID_ARGUMENT,
+                               "kv_lengths: entry %" PRId64 " is %" PRId32 ", expected 0 .. %" PRId64, b, lengths[b],
+                               p->keys);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status check_arrays(const clattn_problem *p, void *const arrays[])
+{
+    if (!arrays)
+        return clattn_fail(CLATTN_INVALID_ARGUMENT, "arrays: NULL, expected CLATTN_TENSOR_COUNT of them");
+    for (int t = 0; t < CLATTN_TENSOR_COUNT; t++) {
+        const char *name = clattn_tensor_name((clattn_tensor)t);
+        if (p->present[t] && !arrays[t] && clattn_problem_bytes(p, (clattn_tensor)t) > 0)
+            return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: NULL, expected an array of %zu bytes", name,
+                               clattn_problem_bytes(p, (clattn_tensor)t));
+        if (!p->present[t] && arrays[t])
+            return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: given, but absent from the problem", name);
+    }
+    return p->present[CLATTN_KV_LENGTHS] ? check_lengths(p, arrays[CLATTN_KV_LENGTHS]) : CLATTN_SUCCESS;
+}
+
+static clattn_status create_buffer(cl_context cl, size_t bytes, void *host, cl_mem *memory)
+{
+    cl_int error;
+    *memory = clCreateBuffer(cl, CL_MEM_READ_WRITE | (host ? CL_MEM_COPY_HOST_PTR : 0), bytes, host, &error);
+    return clattn_from_cl(error, "clCreateBuffer");
+}
+
+/* Results are copied in as well: what lies between their rows must come back unchanged. */
+static clattn_status create_buffers(clattn_context *context, const clattn_problem *p, void *const arrays[],
+                                    struct work *work)
+{
+    for (int t = 0; t < CLATTN_TENSOR_COUNT; t++) {
+        const size_t bytes = p->present[t] ? clattn_problem_bytes(p, (clattn_tensor)t) : 0;
+        if (bytes > 0)
+            CLATTN_TRY(create_buffer(context->cl, bytes, arrays[t], &work->buffers[t].memory));
+    }
+    clattn_plan_info info;
+    CLATTN_TRY(clattn_plan_describe(work->plan, &info));
+    return info.workspace_bytes ? create_buffer(context->cl, info.workspace_bytes, NULL, &work->workspace)
+                                : CLATTN_SUCCESS;
+}
+
+static clattn_status read_results(const clattn_problem *p, clattn_operation operation, void *const arrays[],
+                                  const struct work *work)
+{
+    for (int t = 0; t < CLATTN_TENSOR_COUNT; t++)
+        if (work->buffers[t].memory && clattn_problem_is_output(p, operation, (clattn_tensor)t))
+            CLATTN_TRY(clattn_from_cl(clEnqueueReadBuffer(work->queue, work->buffers[t].memory, CL_TRUE, 0,
+                                                          clattn_problem_bytes(p, (clattn_tensor)t), arrays[t], 0,
+                                                          NULL, NULL),
+                                      "clEnqueueReadBuffer"));
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status run(clattn_context *context, clattn_operation operation, const clattn_problem *problem,
+                         void *const arrays[], struct work *work)
+{
+    CLATTN_TRY(clattn_plan_create(context, operation, problem, &work->plan));
+    CLATTN_TRY(check_arrays(problem, arrays));
+    cl_int error;
+    work->queue = clCreateCommandQueue(context->cl, context->device.id, 0, &error);
+    CLATTN_TRY(clattn_from_cl(error, "clCreateCommandQueue"));
+    CLATTN_TRY(create_buffers(context, problem, arrays, work));
+    CLATTN_TRY(clattn_enqueue(work->plan, work->queue, work->buffers, work->workspace, 0, NULL, NULL));
+    CLATTN_TRY(clattn_from_cl(clFinish(work->queue), "clFinish"));
+    return read_results(problem, operation, arrays, work);
+}
+
+clattn_status clattn_compute(clattn_context *context, clattn_operation operation, const clattn_problem *problem,
+                             void *const arrays[CLATTN_TENSOR_COUNT])
+{
+    struct work work = {NULL};
+    const clattn_status status = run(context, operation, problem, arrays, &work);
+    for (int t = 0; t < CLATTN_TENSOR_COUNT; t++)
+        if (work.buffers[t].memory)
+            clReleaseMemObject(work.buffers[t].memory);
+    if (work.workspace)
+        clReleaseMemObject(work.workspace);
+    if (work.queue)
+        clReleaseCommandQueue(work.queue);
+    clattn_plan_release(work.plan);
+    return status;
+}

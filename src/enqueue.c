@@ -1,0 +1,167 @@
+/* Enqueueing a plan: the caller's buffers checked, bound to every launch, launches chained. */
+#include <inttypes.h>
+
+#include "plan.h"
+#include "status.h"
+#include "tensor.h"
+
+/* What every kernel gets: a memory object and an element offset for each slot. */
+struct bindings {
+    cl_mem memory[SLOT_COUNT];
+    struct buffer_offsets offsets;
+};
+
+static clattn_status check_memory(const struct clattn_plan *plan, const char *name, cl_mem memory, uint64_t needed)
+{
+    size_t size = 0;
+    cl_context context = NULL;
+    if (clGetMemObjectInfo(memory, CL_MEM_SIZE, sizeof size, &size, NULL) != CL_SUCCESS ||
+        clGetMemObjectInfo(memory, CL_MEM_CONTEXT, sizeof context, &context, NULL) != CL_SUCCESS)
+        return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: not a valid cl_mem", name);
+    if (context != plan->context->cl)
+        return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: a cl_mem of another cl_context than the plan's", name);
+    if (size < needed)
+        return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: %zu bytes, expected at least %" PRIu64, name, size, needed);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status bind_tensor(const struct clattn_plan *plan, clattn_tensor tensor, const clattn_buffer *buffer,
+                                 struct bindings *bindings)
+{
+    const char *name = clattn_tensor_name(tensor);
+    const size_t bytes = clattn_problem_bytes(&plan->problem, tensor);
+    const size_t element = clattn_problem_element_size(&plan->problem, tensor);
+    if (!plan->problem.present[tensor]) {
+        if (buffer->memory)
+            return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: given, but absent from the plan's problem", name);
+        return CLATTN_SUCCESS;
+    }
+    if (bytes == 0)
+        return CLATTN_SUCCESS;
+    if (!buffer->memory)
+        return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: NULL, expected a cl_mem of %zu bytes or more", name, bytes);
+    if (buffer->offset % element != 0)
+        return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: offset %zu, expected a multiple of the element size %zu",
+                           name, buffer->offset, element);
+    CLATTN_TRY(check_memory(plan, name, buffer->memory, (uint64_t)buffer->offset + bytes));
+    bindings->memory[tensor] = buffer->memory;
+    bindings->offsets.at[tensor] = buffer->offset / element;
+    return CLATTN_SUCCESS;
+}
+
+static size_t row_size(const struct clattn_plan *plan)
+{
+    return plan->problem.dtype == CLATTN_F64 ? 8 : 4;
+}
+
+/* Tensors in the workspace are of the row type. */
+static void bind_scratch(const struct clattn_plan *plan, cl_mem workspace, struct bindings *bindings)
+{
+    for (int slot = 0; slot < SLOT_COUNT; slot++)
+        if (plan->scratch_at[slot] >= 0) {
+            bindings->memory[slot] = workspace;
+            bindings->offsets.at[slot] = (uint64_t)plan->scratch_at[slot] / row_size(plan);
+        }
+}
+
+static clattn_status bind(const struct clattn_plan *plan, const clattn_buffer *buffers, cl_mem workspace,
+                          struct bindings *bindings)
+{
+    *bindings = (struct bindings){{NULL}, {{0}}};
+    for (int t = 0; t < CLATTN_TENSOR_COUNT; t++)
+        CLATTN_TRY(bind_tensor(plan, (clattn_tensor)t, &buffers[t], bindings));
+    if (plan->workspace_bytes == 0)
+        return CLATTN_SUCCESS;
+    if (!workspace)
+        return clattn_fail(CLATTN_INVALID_ARGUMENT, "workspace: NULL, expected a cl_mem of %" PRIu64 " bytes or more",
+                           plan->workspace_bytes);
+    CLATTN_TRY(check_memory(plan, "workspace", workspace, plan->workspace_bytes));
+    bind_scratch(plan, workspace, bindings);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status set_arguments(const struct clattn_plan *plan, const struct clattn_launch *launch,
+                                   const struct bindings *bindings)
+{
+    cl_int error = CL_SUCCESS;
+    for (cl_uint slot = 0; slot < SLOT_COUNT && error == CL_SUCCESS; slot++)
+        error = clSetKernelArg(launch->kernel, slot, sizeof(cl_mem), &bindings->memory[slot]);
+    if (error == CL_SUCCESS)
+        error = clSetKernelArg(launch->kernel, SLOT_COUNT, sizeof(cl_mem), &plan->params);
+    if (error == CL_SUCCESS)
+        error = clSetKernelArg(launch->kernel, SLOT_COUNT + 1, sizeof bindings->offsets, &bindings->offsets);
+    if (error == CL_SUCCESS)
+        error = clSetKernelArg(launch->kernel, SLOT_COUNT + 2, sizeof launch->tangent_first, &launch->tangent_first);
+    return clattn_from_cl(error, "clSetKernelArg");
+}
+
+static clattn_status enqueue_launch(const struct clattn_launch *launch, cl_command_queue queue, cl_uint wait_count,
+                                    const cl_event *wait_list, cl_event *event)
+{
+    const size_t *local = launch->local ? &launch->local : NULL;
+    return clattn_from_cl(clEnqueueNDRangeKernel(queue, launch->kernel, 1, NULL, &launch->global, local, wait_count,
+                                                 wait_list, event),
+                          "clEnqueueNDRangeKernel");
+}
+
+/* Each launch waits for the one before it, so that out-of-order queues are as good as others. */
+static clattn_status enqueue_launches(const struct clattn_plan *plan, const struct bindings *bindings,
+                                      cl_command_queue queue, cl_uint wait_count, const cl_event *wait_list,
+                                      cl_event *event)
+{
+    cl_event before = NULL;
+    clattn_status status = CLATTN_SUCCESS;
+    for (int i = 0; i < plan->launch_count && status == CLATTN_SUCCESS; i++) {
+        const struct clattn_launch *launch = &plan->launches[i];
+        const bool last = i == plan->launch_count - 1;
+        cl_event done = NULL;
+        status = set_arguments(plan, launch, bindings);
+        if (status == CLATTN_SUCCESS)
+            status = enqueue_launch(launch, queue, before ? 1 : wait_count, before ? &before : wait_list,
+                                    last ? event : &done);
+        if (before)
+            clReleaseEvent(before);
+        before = done;
+    }
+    if (before)
+        clReleaseEvent(before);
+    return status;
+}
+
+static clattn_status check_queue(const struct clattn_plan *plan, cl_command_queue queue)
+{
+    cl_device_id device = NULL;
+    cl_context context = NULL;
+    if (!queue)
+        return clattn_fail(CLATTN_INVALID_ARGUMENT, "queue: NULL, expected a cl_command_queue");
+    if (clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, NULL) != CL_SUCCESS ||
+        clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof context, &context, NULL) != CL_SUCCESS)
+        return clattn_fail(CLATTN_INVALID_ARGUMENT, "queue: not a valid cl_command_queue");
+    if (device != plan->context->device.id || context != plan->context->cl)
+        return clattn_fail(CLATTN_INVALID_ARGUMENT, "queue: of another device or cl_context than the plan's");
+    return CLATTN_SUCCESS;
+}
+
+clattn_status clattn_enqueue(const clattn_plan *plan, cl_command_queue queue,
+                             const clattn_buffer buffers[CLATTN_TENSOR_COUNT], cl_mem workspace,
+                             cl_uint wait_count, const cl_event *wait_list, cl_event *event)
+{
+    if (!plan)
+        return clattn_fail(CLATTN_INVALID_ARGUMENT, "plan: NULL, expected a clattn_plan");
+    if (!buffers)
+        return clattn_fail(CLATTN_INVALID_ARGUMENT, "buffers: NULL, expected CLATTN_TENSOR_COUNT of them");
+    if ((wait_count == 0) != (wait_list == NULL))
+        return clattn_fail(CLATTN_INVALID_ARGUMENT, "wait_list: %s, but wait_count is %u", wait_list ? "given" : "NULL",
+                           (unsigned)wait_count);
+    CLATTN_TRY(check_queue(plan, queue));
+    struct bindings bindings;
+    CLATTN_TRY(bind(plan, buffers, workspace, &bindings));
+    if (plan->launch_count == 0)
+        return clattn_from_cl(clEnqueueMarkerWithWaitList(queue, wait_count, wait_list, event),
+                              "clEnqueueMarkerWithWaitList");
+    pthread_mutex_t *lock = (pthread_mutex_t *)&plan->lock;
+    pthread_mutex_lock(lock);
+    const clattn_status status = enqueue_launches(plan, &bindings, queue, wait_count, wait_list, event);
+    pthread_mutex_unlock(lock);
+    return status;
+}

@@ -1,0 +1,159 @@
+/* The program store: sources from the embedded kernels, one build for each spec. */
+#include "program.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "context.h"
+#include "sources.h"
+#include "status.h"
+
+struct clattn_program_entry {
+    struct clattn_program_spec spec;
+    cl_program program;
+    struct clattn_program_entry *next;
+};
+
+void clattn_spec_add_source(struct clattn_program_spec *spec, const char *name)
+{
+    spec->sources[spec->source_count++] = name;
+}
+
+void clattn_spec_define(struct clattn_program_spec *spec, const char *name, long value)
+{
+    const size_t used = strlen(spec->options);
+    snprintf(spec->options + used, sizeof spec->options - used, " -D %s=%ld", name, value);
+}
+
+void clattn_program_store_init(struct clattn_program_store *store)
+{
+    pthread_mutex_init(&store->lock, NULL);
+    store->first = NULL;
+    store->built = 0;
+}
+
+void clattn_program_store_clear(struct clattn_program_store *store)
+{
+    while (store->first) {
+        struct clattn_program_entry *entry = store->first;
+        store->first = entry->next;
+        clReleaseProgram(entry->program);
+        free(entry);
+    }
+    pthread_mutex_destroy(&store->lock);
+}
+
+int clattn_program_store_built(const struct clattn_program_store *store)
+{
+    pthread_mutex_t *lock = (pthread_mutex_t *)&store->lock;
+    pthread_mutex_lock(lock);
+    const int built = store->built;
+    pthread_mutex_unlock(lock);
+    return built;
+}
+
+static bool same_spec(const struct clattn_program_spec *a, const struct clattn_program_spec *b)
+{
+    if (a->source_count != b->source_count || strcmp(a->options, b->options) != 0)
+        return false;
+    for (int i = 0; i < a->source_count; i++)
+        if (strcmp(a->sources[i], b->sources[i]) != 0)
+            return false;
+    return true;
+}
+
+static const struct clattn_source *find_source(const char *name)
+{
+    for (size_t i = 0; i < clattn_source_count; i++)
+        if (strcmp(clattn_sources[i].name, name) == 0)
+            return &clattn_sources[i];
+    return NULL;
+}
+
+/* One program source out of the spec's files, each behind a #line with its name. */
+static clattn_status create_program(clattn_context *context, const struct clattn_program_spec *spec,
+                                    cl_program *program)
+{
+    const char *texts[2 * CLATTN_MAX_SOURCES];
+    char lines[CLATTN_MAX_SOURCES][96];
+    for (int i = 0; i < spec->source_count; i++) {
+        const struct clattn_source *source = find_source(spec->sources[i]);
+        if (!source)
+            return clattn_fail(CLATTN_BUILD_ERROR, "%s: not among the embedded kernels", spec->sources[i]);
+        snprintf(lines[i], sizeof lines[i], "\n#line 1 \"%s\"\n", spec->sources[i]);
+        texts[2 * i] = lines[i];
+        texts[2 * i + 1] = source->text;
+    }
+    cl_int error;
+    *program = clCreateProgramWithSource(context->cl, 2 * (cl_uint)spec->source_count, texts, NULL, &error);
+    return clattn_from_cl(error, "clCreateProgramWithSource");
+}
+
+static clattn_status build_failure(clattn_context *context, cl_program program, cl_int error)
+{
+    static const size_t longest = 4096;
+    char *log = calloc(1, longest + 1);
+    size_t length = 0;
+    if (log && clGetProgramBuildInfo(program, context->device.id, CL_PROGRAM_BUILD_LOG, 0, NULL, &length) ==
+                   CL_SUCCESS) {
+        char *whole = calloc(1, length + 1);
+        if (whole && clGetProgramBuildInfo(program, context->device.id, CL_PROGRAM_BUILD_LOG, length, whole,
+                                           NULL) == CL_SUCCESS)
+            strncpy(log, whole, longest);
+        free(whole);
+    }
+    clattn_fail(CLATTN_BUILD_ERROR, "clBuildProgram: error %d on %s: %s", (int)error, context->device.name,
+                log ? log : "");
+    free(log);
+    return CLATTN_BUILD_ERROR;
+}
+
+static clattn_status build(clattn_context *context, const struct clattn_program_spec *spec, cl_program *program)
+{
+    CLATTN_TRY(create_program(context, spec, program));
+    const cl_int error = clBuildProgram(*program, 1, &context->device.id, spec->options, NULL, NULL);
+    if (error == CL_SUCCESS)
+        return CLATTN_SUCCESS;
+    const clattn_status status = error == CL_OUT_OF_HOST_MEMORY ? clattn_from_cl(error, "clBuildProgram")
+                                                                : build_failure(context, *program, error);
+    clReleaseProgram(*program);
+    return status;
+}
+
+static clattn_status add(clattn_context *context, const struct clattn_program_spec *spec, cl_program *program)
+{
+    struct clattn_program_store *store = &context->programs;
+    struct clattn_program_entry *entry = malloc(sizeof *entry);
+    if (!entry)
+        return clattn_fail(CLATTN_OUT_OF_MEMORY, "host memory for a program");
+    const clattn_status status = build(context, spec, &entry->program);
+    if (status != CLATTN_SUCCESS) {
+        free(entry);
+        return status;
+    }
+    entry->spec = *spec;
+    entry->next = store->first;
+    store->first = entry;
+    store->built++;
+    *program = entry->program;
+    return CLATTN_SUCCESS;
+}
+
+clattn_status clattn_program_get(clattn_context *context, const struct clattn_program_spec *spec,
+                                 cl_program *program)
+{
+    struct clattn_program_store *store = &context->programs;
+    pthread_mutex_lock(&store->lock);
+    const struct clattn_program_entry *entry = store->first;
+    while (entry && !same_spec(&entry->spec, spec))
+        entry = entry->next;
+    clattn_status status = CLATTN_SUCCESS;
+    if (entry)
+        *program = entry->program;
+    else
+        status = add(context, spec, program);
+    pthread_mutex_unlock(&store->lock);
+    return status;
+}

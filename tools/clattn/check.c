@@ -1,0 +1,206 @@
+/*
+ * clattn check: self-test of a device. Every engine, operation, type and
+ * option on small random problems, each output judged by the float64 oracle.
+ * The problems are trials, as in the test suite; this file only lists and
+ * counts them.
+ */
+#include "cli.h"
+#include "json.h"
+#include "support/options.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct check_options {
+    const char *device;
+    const char *engine; /* NULL: each */
+    bool json;
+} check_options;
+
+typedef struct check_state {
+    clattn_context *context;
+    bool has_fp64;
+    bool show_progress;
+    int total, done, failed;
+    double worst; /* error / allowed */
+    cJSON *failures;
+} check_state;
+
+/* One problem: two tiles of queries and of keys, neither whole. */
+static void set_up(struct trial *trial, clattn_operation operation, clattn_dtype dtype, int option)
+{
+    trial_init(trial, operation, &(clattn_sizes){2, 4, 2, 37, 71, 24, 20});
+    clattn_problem *p = &trial->problem;
+    p->dtype = p->out_dtype = p->bias_dtype = dtype;
+    if (operation == CLATTN_JVP)
+        p->present[CLATTN_TQ] = p->present[CLATTN_TK] = p->present[CLATTN_TV] = true;
+    if (option >= 0)
+        trial_options[option].set(trial);
+    trial_fill(trial, (uint64_t)(option + 2));
+    if (option >= 0 && trial_options[option].finish)
+        trial_options[option].finish(trial);
+}
+
+static void show_progress(const check_state *state, const char *name)
+{
+    if (state->show_progress)
+        fprintf(stderr, "\r\033[K[%d/%d] %s", state->done, state->total, name);
+}
+
+static void note_failure(check_state *state, const char *name, const char *message)
+{
+    state->failed++;
+    if (state->show_progress)
+        fputs("\r\033[K", stderr);
+    cJSON *failure = cJSON_CreateObject();
+    cJSON_AddStringToObject(failure, "case", name);
+    cJSON_AddStringToObject(failure, "message", message);
+    cJSON_AddItemToArray(state->failures, failure);
+    fprintf(stderr, "clattn: %s: %s\n", name, message);
+}
+
+static void check_case(check_state *state, const char *engine, clattn_operation operation, clattn_dtype dtype,
+                       int option)
+{
+    char name[128];
+    snprintf(name, sizeof name, "%s %s %s %s", engine, clattn_operation_name(operation), clattn_dtype_name(dtype),
+             option < 0 ? "plain" : trial_options[option].name);
+    show_progress(state, name);
+    struct trial trial;
+    struct trial_report report;
+    set_up(&trial, operation, dtype, option);
+    trial.problem.engine = engine;
+    trial_run(state->context, &trial, &report);
+    trial_free(&trial);
+    state->done++;
+    if (report.worst > state->worst)
+        state->worst = report.worst;
+    if (!report.passed)
+        note_failure(state, name, report.message);
+}
+
+static void check_engine(check_state *state, const char *engine)
+{
+    static const clattn_operation operations[] = {CLATTN_FORWARD, CLATTN_JVP};
+    for (int dtype = 0; dtype < CLATTN_DTYPE_COUNT; dtype++)
+        for (size_t op = 0; op < sizeof operations / sizeof *operations; op++)
+            for (int option = -1; option < trial_option_count && (dtype != CLATTN_F64 || state->has_fp64); option++)
+                check_case(state, engine, operations[op], (clattn_dtype)dtype, option);
+}
+
+static int count_cases(const check_state *state, int engines)
+{
+    const int types = CLATTN_DTYPE_COUNT - (state->has_fp64 ? 0 : 1);
+    return engines * types * 2 * (trial_option_count + 1);
+}
+
+static int report_state(check_state *state, const char *device, bool json)
+{
+    if (state->show_progress)
+        fputs("\r\033[K", stderr);
+    const int code = state->failed ? CLI_FAILED : CLI_OK;
+    if (!json) {
+        printf("%s: %d passed, %d failed; largest error %.2f of what is allowed\n", device,
+               state->done - state->failed, state->failed, state->worst);
+        cJSON_Delete(state->failures);
+        return code;
+    }
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddStringToObject(object, "device", device);
+    cJSON_AddNumberToObject(object, "passed", state->done - state->failed);
+    cJSON_AddNumberToObject(object, "failed", state->failed);
+    cJSON_AddNumberToObject(object, "worst", state->worst);
+    cJSON_AddItemToObject(object, "failures", state->failures);
+    const int printed = json_print(object);
+    return code != CLI_OK ? code : printed;
+}
+
+static clattn_status find_facts(const clattn_context *context, clattn_device_info *facts)
+{
+    clattn_device_info infos[64];
+    int count = 0;
+    const clattn_status status = clattn_devices(infos, 64, &count);
+    for (int i = 0; i < count && i < 64; i++)
+        if (infos[i].id == clattn_context_device(context))
+            *facts = infos[i];
+    return status;
+}
+
+static int check_device(const check_options *options)
+{
+    check_state state = {.show_progress = isatty(STDERR_FILENO)};
+    clattn_status status = clattn_context_open(options->device, &state.context);
+    if (status != CLATTN_SUCCESS)
+        return cli_library_failure(status);
+    clattn_device_info facts = {.name = ""};
+    status = find_facts(state.context, &facts);
+    if (status != CLATTN_SUCCESS) {
+        clattn_context_release(state.context);
+        return cli_library_failure(status);
+    }
+    state.has_fp64 = facts.has_fp64;
+    state.failures = cJSON_CreateArray();
+    state.total = count_cases(&state, options->engine ? 1 : clattn_engine_count());
+    for (int i = 0; i < clattn_engine_count(); i++)
+        if (!options->engine || strcmp(options->engine, clattn_engine_name(i)) == 0)
+            check_engine(&state, clattn_engine_name(i));
+    clattn_context_release(state.context);
+    return report_state(&state, facts.name, options->json);
+}
+
+static void print_help(void)
+{
+    puts("usage: clattn check [--device D] [--engine E] [--json]\n"
+         "\n"
+         "Self-test of a device: every engine, operation, type and option on small random\n"
+         "problems, each output compared with a float64 reference computed on the host.\n"
+         "Exit code 0 when all pass, 1 when one does not. The first run compiles a program for\n"
+         "each combination of type and option, which takes minutes on some drivers.\n"
+         "\n"
+         "  --device D   index or part of a name (default: the first GPU, else the first device)\n"
+         "  --engine E   only this engine\n"
+         "  --json       one JSON object on stdout\n"
+         "  --help       this text");
+}
+
+static bool is_engine(const char *name)
+{
+    for (int i = 0; i < clattn_engine_count(); i++)
+        if (strcmp(clattn_engine_name(i), name) == 0)
+            return true;
+    return false;
+}
+
+static int parse(int argc, char **argv, check_options *options)
+{
+    *options = (check_options){.device = NULL};
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--json") == 0) {
+            options->json = true;
+            continue;
+        }
+        const char **value = strcmp(argv[i], "--device") == 0   ? &options->device
+                             : strcmp(argv[i], "--engine") == 0 ? &options->engine
+                                                                : NULL;
+        if (!value)
+            return cli_usage("clattn check", "unexpected argument '%s'", argv[i]);
+        if (i + 1 == argc)
+            return cli_usage("clattn check", "%s needs a value", argv[i]);
+        *value = argv[++i];
+    }
+    if (options->engine && !is_engine(options->engine))
+        return cli_usage("clattn check", "--engine: '%s' is no engine; `clattn info` lists them", options->engine);
+    return CLI_OK;
+}
+
+int clattn_cmd_check(int argc, char **argv)
+{
+    if (cli_wants_help(argc, argv)) {
+        print_help();
+        return CLI_OK;
+    }
+    check_options options;
+    const int code = parse(argc, argv, &options);
+    return code != CLI_OK ? code : check_device(&options);
+}

@@ -1,0 +1,51 @@
+/*
+ * Errors and exit codes of the command. Knows nothing of arrays or devices.
+ */
+#include "cli.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static void print_error(const char *format, va_list arguments)
+{
+    fputs("clattn: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+}
+
+int cli_fail(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    print_error(format, arguments);
+    va_end(arguments);
+    return CLI_FAILED;
+}
+
+int cli_usage(const char *command, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    print_error(format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "see: %s --help\n", command);
+    return CLI_USAGE;
+}
+
+int cli_library_failure(clattn_status status)
+{
+    const char *message = clattn_message();
+    fprintf(stderr, "clattn: %s\n", message[0] ? message : clattn_status_name(status));
+    bool not_built_yet = status == CLATTN_UNSUPPORTED && strstr(message, "not built yet");
+    return status == CLATTN_INVALID_ARGUMENT || not_built_yet ? CLI_USAGE : CLI_FAILED;
+}
+
+bool cli_wants_help(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return true;
+    }
+    return false;
+}

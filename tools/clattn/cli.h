@@ -1,0 +1,33 @@
+/*
+ * How every subcommand answers: exit codes, one-line errors on stderr, and
+ * the subcommands themselves. Knows nothing of arrays or devices.
+ */
+#ifndef CLATTN_TOOL_CLI_H
+#define CLATTN_TOOL_CLI_H
+
+#include <clattn/clattn.h>
+
+enum {
+    CLI_OK = 0,
+    CLI_FAILED = 1,
+    CLI_USAGE = 2
+};
+
+/* Each prints "clattn: ..." on stderr and returns the exit code to end with. */
+
+/* Something that did not work: a file, a device, the contents of an array. */
+int cli_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* A command line that says something wrong; a second line points to "`command` --help". */
+int cli_usage(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The library's last message on this thread; the exit code follows from its status. */
+int cli_library_failure(clattn_status status);
+
+/* True if the arguments of a subcommand ask for its help. */
+bool cli_wants_help(int argc, char **argv);
+
+/* Subcommands. argv[0] is the subcommand's name; they return the exit code. */
+int clattn_cmd_info(int argc, char **argv);
+int clattn_cmd_run(int argc, char **argv);
+int clattn_cmd_check(int argc, char **argv);
+
+#endif /* CLATTN_TOOL_CLI_H */

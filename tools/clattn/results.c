@@ -1,0 +1,153 @@
+/*
+ * Results of a run: fetched from the device, and written to a directory.
+ * Knows nothing of how they were computed.
+ */
+#include "results.h"
+
+#include "cli.h"
+#include "convert.h"
+#include "tensors.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- from the device ---- */
+
+static bool is_result(const device_run *device, const clattn_problem *problem, clattn_tensor tensor)
+{
+    return problem->present[tensor] && tensor_is_result(problem, device->info.operation, tensor);
+}
+
+int results_prepare(device_run *device, const shapes *sizes, const clattn_problem *problem)
+{
+    for (int t = 0; t < CLATTN_TENSOR_COUNT; t++) {
+        clattn_tensor tensor = (clattn_tensor)t;
+        if (!is_result(device, problem, tensor))
+            continue;
+        clattn_dtype dtype = CLATTN_F32;
+        tensor_real_dtype(problem, tensor, &dtype);
+        npy_array result = {0};
+        result.rank = shapes_of_result(sizes, tensor, result.shape);
+        int code = device_run_add(device, tensor, NULL, npy_count(&result) * convert_size(dtype));
+        if (code != CLI_OK)
+            return code;
+    }
+    return CLI_OK;
+}
+
+static int fetch_result(device_run *device, const clattn_problem *problem, clattn_tensor tensor,
+                        npy_array *result)
+{
+    clattn_dtype stored = CLATTN_F32;
+    tensor_real_dtype(problem, tensor, &stored);
+    clattn_dtype file_dtype = result->type == NPY_F64 ? CLATTN_F64 : CLATTN_F32;
+    size_t count = npy_count(result);
+    void *elements = malloc(count * convert_size(stored) + 1);
+    if (!elements)
+        return cli_fail("out of memory");
+    int code = device_run_read(device, tensor, elements, count * convert_size(stored));
+    for (size_t i = 0; code == CLI_OK && i < count; i++)
+        convert_store(result->data, file_dtype, i, convert_load(elements, stored, i));
+    free(elements);
+    return code;
+}
+
+int results_fetch(device_run *device, const shapes *sizes, const clattn_problem *problem,
+                  npy_array results[CLATTN_TENSOR_COUNT])
+{
+    npy_type type = problem->dtype == CLATTN_F64 ? NPY_F64 : NPY_F32;
+    for (int t = 0; t < CLATTN_TENSOR_COUNT; t++) {
+        clattn_tensor tensor = (clattn_tensor)t;
+        if (!is_result(device, problem, tensor))
+            continue;
+        int64_t shape[NPY_MAX_RANK];
+        int rank = shapes_of_result(sizes, tensor, shape);
+        if (!npy_allocate(&results[t], type, rank, shape))
+            return cli_fail("out of memory");
+        int code = fetch_result(device, problem, tensor, &results[t]);
+        if (code != CLI_OK)
+            return code;
+    }
+    return CLI_OK;
+}
+
+/* ---- to files ---- */
+
+/* Makes one directory; one that is there already is fine. */
+static bool make_directory(const char *path)
+{
+    struct stat facts;
+    if (mkdir(path, 0777) == 0)
+        return true;
+    int reason = errno;
+    bool there = stat(path, &facts) == 0 && S_ISDIR(facts.st_mode);
+    errno = there ? 0 : reason;
+    return there;
+}
+
+static int make_directories(const char *directory)
+{
+    char *path = malloc(strlen(directory) + 1);
+    if (!path)
+        return cli_fail("out of memory");
+    strcpy(path, directory);
+    bool ok = true;
+    for (char *slash = strchr(path + (path[0] == '/'), '/'); slash && ok; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        ok = make_directory(path);
+        *slash = '/';
+    }
+    ok = ok && make_directory(path);
+    int reason = errno;
+    free(path);
+    return ok ? CLI_OK : cli_fail("--out: %s: cannot make the directory: %s", directory, strerror(reason));
+}
+
+/* Stages every result; staged[t].temporary is NULL for those that were not. */
+static int stage_results(const npy_array results[CLATTN_TENSOR_COUNT], char *const paths[CLATTN_TENSOR_COUNT],
+                         npy_staged staged[CLATTN_TENSOR_COUNT])
+{
+    for (int t = 0; t < CLATTN_TENSOR_COUNT; t++) {
+        npy_error error;
+        if (!results[t].data)
+            continue;
+        if (!paths[t])
+            return cli_fail("out of memory");
+        if (!npy_stage(paths[t], &results[t], &staged[t], &error))
+            return cli_fail("--out: %s", error.text);
+    }
+    return CLI_OK;
+}
+
+static int commit_results(npy_staged staged[CLATTN_TENSOR_COUNT])
+{
+    for (int t = 0; t < CLATTN_TENSOR_COUNT; t++) {
+        npy_error error;
+        if (staged[t].temporary && !npy_commit(&staged[t], &error))
+            return cli_fail("--out: %s", error.text);
+    }
+    return CLI_OK;
+}
+
+int results_write(const char *directory, const npy_array results[CLATTN_TENSOR_COUNT])
+{
+    char *paths[CLATTN_TENSOR_COUNT] = {NULL};
+    npy_staged staged[CLATTN_TENSOR_COUNT] = {{NULL, NULL}};
+    int code = make_directories(directory);
+    if (code != CLI_OK)
+        return code;
+    for (int t = 0; t < CLATTN_TENSOR_COUNT; t++) {
+        if (results[t].data)
+            paths[t] = tensor_path(directory, (clattn_tensor)t);
+    }
+    code = stage_results(results, paths, staged);
+    if (code == CLI_OK)
+        code = commit_results(staged);
+    for (int t = 0; t < CLATTN_TENSOR_COUNT; t++) {
+        npy_discard(&staged[t]);
+        free(paths[t]);
+    }
+    return code;
+}
