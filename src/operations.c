@@ -54,11 +54,17 @@ static void define_problem(struct clattn_program_spec *spec, const clattn_proble
 
 static void define_tangents(struct clattn_program_spec *spec, const clattn_problem *p, int tangents)
 {
+    static const struct {
+        const char *name;
+        clattn_tensor tensor;
+    } flags[] = {{"HAS_TQ", CLATTN_TQ},
+                 {"HAS_TK", CLATTN_TK},
+                 {"HAS_TV", CLATTN_TV},
+                 {"HAS_TBIAS", CLATTN_TBIAS},
+                 {"HAS_TDO", CLATTN_TDO}};
     clattn_spec_define(spec, "TANGENTS", tangents);
-    clattn_spec_define(spec, "HAS_TQ", tangents && p->present[CLATTN_TQ]);
-    clattn_spec_define(spec, "HAS_TK", tangents && p->present[CLATTN_TK]);
-    clattn_spec_define(spec, "HAS_TV", tangents && p->present[CLATTN_TV]);
-    clattn_spec_define(spec, "HAS_TBIAS", tangents && p->present[CLATTN_TBIAS]);
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        clattn_spec_define(spec, flags[i].name, tangents && p->present[flags[i].tensor]);
 }
 
 static void define_engine(struct clattn_program_spec *spec, const struct clattn_engine *engine,
@@ -69,9 +75,8 @@ static void define_engine(struct clattn_program_spec *spec, const struct clattn_
     engine->define(spec, tile);
 }
 
-/* Numbers and tensors, the engine's lanes, the rules, the engine's words, the algorithm. */
-static void add_sources(struct clattn_program_spec *spec, const struct clattn_engine *engine,
-                        const char *algorithm)
+/* Numbers and tensors, the engine's lanes, the rules, the engine's words; the algorithm follows. */
+static void add_sources(struct clattn_program_spec *spec, const struct clattn_engine *engine)
 {
     static const char *const common[] = {"common/params.h", "common/types.cl", "common/tensors.cl"};
     static const char *const rules[] = {"logits/logit.cl", "logits/position.cl", "logits/softcap.cl",
@@ -84,52 +89,80 @@ static void add_sources(struct clattn_program_spec *spec, const struct clattn_en
     for (int i = 1; engine->sources[i]; i++)
         clattn_spec_add_source(spec, engine->sources[i]);
     clattn_spec_add_source(spec, "attention/tiles.cl");
-    clattn_spec_add_source(spec, algorithm);
 }
 
-/* Appends a launch of `tiles` tiles; none when there is nothing to do. */
-static clattn_status add_launch(struct clattn_plan *plan, cl_program program, const char *kernel, int64_t tiles,
-                                int tangent_first)
+/* A program that an operation launches kernels of, and how it cuts its rows up. */
+struct pass {
+    struct clattn_program_spec spec;
+    struct clattn_tile tile;
+    cl_program program;
+};
+
+/* Chooses the tile and starts the spec; the caller adds the algorithm's sources and facts, and builds. */
+static clattn_status begin_pass(const struct clattn_plan *plan, int tangents, int held_outputs, struct pass *pass)
 {
-    if (tiles == 0)
+    const struct clattn_tile_query query = {&plan->context->device, &plan->problem, held_outputs};
+    *pass = (struct pass){.program = NULL};
+    if (!plan->engine->choose_tile(&query, &pass->tile))
+        return clattn_fail(CLATTN_UNSUPPORTED, "engine %s: no tile fits %s", plan->engine->name,
+                           plan->context->device.name);
+    add_sources(&pass->spec, plan->engine);
+    define_problem(&pass->spec, &plan->problem);
+    define_tangents(&pass->spec, &plan->problem, tangents);
+    define_engine(&pass->spec, plan->engine, &pass->tile);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status build_pass(const struct clattn_plan *plan, struct pass *pass)
+{
+    return clattn_program_get(plan->context, &pass->spec, &pass->program);
+}
+
+/* Appends a launch; none when there is nothing to do. local 0 is the driver's choice. */
+static clattn_status add_launch(struct clattn_plan *plan, const struct pass *pass, const char *kernel, int64_t global,
+                                size_t local, int tangent_first)
+{
+    if (global == 0)
         return CLATTN_SUCCESS;
     struct clattn_launch *grown =
         realloc(plan->launches, ((size_t)plan->launch_count + 1) * sizeof *plan->launches);
     if (!grown)
         return clattn_fail(CLATTN_OUT_OF_MEMORY, "host memory for a launch");
     plan->launches = grown;
-    const size_t items = (size_t)plan->tile.items_x * (size_t)plan->tile.items_y;
-    struct clattn_launch launch = {.global = (size_t)tiles * (items ? items : 1),
-                                   .local = items,
-                                   .tangent_first = tangent_first};
+    struct clattn_launch launch = {.global = (size_t)global, .local = local, .tangent_first = tangent_first};
     cl_int error;
-    launch.kernel = clCreateKernel(program, kernel, &error);
+    launch.kernel = clCreateKernel(pass->program, kernel, &error);
     CLATTN_TRY(clattn_from_cl(error, "clCreateKernel"));
     plan->launches[plan->launch_count++] = launch;
     return CLATTN_SUCCESS;
 }
 
-static int64_t tiles_of(const struct clattn_plan *plan, int64_t rows, int64_t heads)
+/* A launch of the engine's work-groups, one a tile. */
+static clattn_status add_tiles(struct clattn_plan *plan, const struct pass *pass, const char *kernel, int64_t tiles,
+                               int tangent_first)
 {
-    return (rows + plan->tile.outer - 1) / plan->tile.outer * heads * plan->problem.batch;
+    const int items = pass->tile.items_x * pass->tile.items_y;
+    return add_launch(plan, pass, kernel, tiles * (items ? items : 1), (size_t)items, tangent_first);
 }
+
+static int64_t tiles_over(int64_t rows, int tile)
+{
+    return (rows + tile - 1) / tile;
+}
+
+/* ---- forward, with tangents ---- */
 
 /* One pass over the keys for up to TANGENTS_A_PASS tangents. */
 static clattn_status plan_forward_pass(struct clattn_plan *plan, int tangent_first, int tangents)
 {
     const clattn_problem *p = &plan->problem;
-    const struct clattn_tile_query query = {&plan->context->device, p, 1 + tangents};
-    if (!plan->engine->choose_tile(&query, &plan->tile))
-        return clattn_fail(CLATTN_UNSUPPORTED, "engine %s: no tile fits %s", plan->engine->name,
-                           plan->context->device.name);
-    struct clattn_program_spec spec = {.source_count = 0};
-    add_sources(&spec, plan->engine, "attention/forward.cl");
-    define_problem(&spec, p);
-    define_tangents(&spec, p, tangents);
-    define_engine(&spec, plan->engine, &plan->tile);
-    cl_program program;
-    CLATTN_TRY(clattn_program_get(plan->context, &spec, &program));
-    return add_launch(plan, program, "attention_forward", tiles_of(plan, p->queries, p->heads_q), tangent_first);
+    struct pass pass;
+    CLATTN_TRY(begin_pass(plan, tangents, 1 + tangents, &pass));
+    clattn_spec_add_source(&pass.spec, "attention/forward.cl");
+    CLATTN_TRY(build_pass(plan, &pass));
+    plan->tile = pass.tile;
+    return add_tiles(plan, &pass, "attention_forward",
+                     p->batch * p->heads_q * tiles_over(p->queries, pass.tile.outer), tangent_first);
 }
 
 static clattn_status plan_forward(struct clattn_plan *plan, int tangents)
@@ -143,9 +176,156 @@ static clattn_status plan_forward(struct clattn_plan *plan, int tangents)
     return CLATTN_SUCCESS;
 }
 
+/* ---- backward, with tangents ---- */
+
+static bool wants(const struct clattn_plan *plan, clattn_tensor first, clattn_tensor second)
+{
+    return plan->problem.present[first] || plan->problem.present[second];
+}
+
+static bool wants_bias_gradient(const struct clattn_plan *plan)
+{
+    return wants(plan, CLATTN_DBIAS, CLATTN_TDBIAS);
+}
+
+/* The values of BIAS_GRADIENT in bias_gradient.cl. */
+enum bias_gradient { BY_PAIRS, BY_QUERIES, BY_KEYS };
+
+struct bias_shape {
+    int64_t batches, heads;
+    enum bias_gradient by;
+    bool rows_are_summed; /* [.,.,1,1]: by queries, then over them */
+};
+
+static struct bias_shape bias_shape_of(const clattn_problem *p)
+{
+    int64_t shape[5];
+    clattn_problem_shape(p, CLATTN_BIAS, shape);
+    struct bias_shape bias = {shape[0], shape[1], BY_PAIRS, false};
+    const bool sums_queries = p->strides[CLATTN_BIAS].row == 0, sums_keys = p->strides[CLATTN_BIAS].column == 0;
+    if (sums_keys)
+        bias.by = BY_QUERIES;
+    else if (sums_queries)
+        bias.by = BY_KEYS;
+    bias.rows_are_summed = sums_keys && sums_queries;
+    return bias;
+}
+
+/* Gives a slot room in the workspace. Slots hold elements of the row type. */
+static void add_scratch(struct clattn_plan *plan, int slot, int64_t elements)
+{
+    static const uint64_t alignment = 128;
+    const uint64_t bytes = (uint64_t)elements * (plan->problem.dtype == CLATTN_F64 ? 8 : 4);
+    plan->scratch_at[slot] = (int64_t)plan->workspace_bytes;
+    plan->workspace_bytes += (bytes + alignment - 1) / alignment * alignment;
+}
+
+/* What the backward passes read of the forward one and the caller does not keep. O unrounded, so that delta is as
+ * exact as the sums that made it. */
+static void add_forward_scratch(struct clattn_plan *plan, int tangents)
+{
+    const clattn_problem *p = &plan->problem;
+    const int64_t rows = p->batch * p->heads_q * p->queries;
+    const bool rounded = p->out_dtype != CLATTN_F32 && p->out_dtype != CLATTN_F64;
+    if (!p->present[CLATTN_LSE])
+        add_scratch(plan, SLOT_LSE, rows);
+    if (!p->present[CLATTN_LSE_LOW])
+        add_scratch(plan, SLOT_LSE_LOW, rows);
+    if (rounded || !p->present[CLATTN_O])
+        add_scratch(plan, SLOT_O_FULL, rows * p->head_dim_v);
+    if (tangents && !p->present[CLATTN_TLSE])
+        add_scratch(plan, SLOT_TLSE, rows * tangents);
+    if (tangents && (rounded || !p->present[CLATTN_TO]))
+        add_scratch(plan, SLOT_TO_FULL, rows * p->head_dim_v * tangents);
+}
+
+static void add_backward_scratch(struct clattn_plan *plan, int tangents)
+{
+    const clattn_problem *p = &plan->problem;
+    const int64_t rows = p->batch * p->heads_q * p->queries;
+    add_scratch(plan, SLOT_DELTA, rows);
+    if (tangents)
+        add_scratch(plan, SLOT_TDELTA, rows);
+    if (!wants_bias_gradient(plan))
+        return;
+    const struct bias_shape bias = bias_shape_of(p);
+    if (!bias.rows_are_summed)
+        return;
+    add_scratch(plan, SLOT_BIAS_ROWS, bias.batches * bias.heads * p->queries);
+    if (tangents)
+        add_scratch(plan, SLOT_TBIAS_ROWS, bias.batches * bias.heads * p->queries);
+}
+
+/* The kernels of one tangent, or of none. */
+static clattn_status plan_backward_pass(struct clattn_plan *plan, int tangent_first, int tangents)
+{
+    const clattn_problem *p = &plan->problem;
+    struct pass pass;
+    CLATTN_TRY(begin_pass(plan, tangents, 2 * (1 + tangents), &pass));
+    clattn_spec_add_source(&pass.spec, "attention/deltas.cl");
+    clattn_spec_add_source(&pass.spec, "attention/gradients.cl");
+    clattn_spec_add_source(&pass.spec, "attention/backward.cl");
+    CLATTN_TRY(build_pass(plan, &pass));
+    plan->tile = pass.tile;
+    CLATTN_TRY(add_launch(plan, &pass, "attention_deltas", p->batch * p->heads_q * p->queries, 0, tangent_first));
+    if (wants(plan, CLATTN_DQ, CLATTN_TDQ))
+        CLATTN_TRY(add_tiles(plan, &pass, "attention_backward_queries",
+                             p->batch * p->heads_q * tiles_over(p->queries, pass.tile.outer), tangent_first));
+    if (wants(plan, CLATTN_DK, CLATTN_TDK) || wants(plan, CLATTN_DV, CLATTN_TDV))
+        CLATTN_TRY(add_tiles(plan, &pass, "attention_backward_keys",
+                             p->batch * p->heads_kv * tiles_over(p->keys, pass.tile.outer), tangent_first));
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status plan_bias_gradient(struct clattn_plan *plan, int tangent_first, int tangents)
+{
+    const clattn_problem *p = &plan->problem;
+    const struct bias_shape bias = bias_shape_of(p);
+    struct pass pass;
+    CLATTN_TRY(begin_pass(plan, tangents, 0, &pass));
+    clattn_spec_add_source(&pass.spec, "attention/gradients.cl");
+    clattn_spec_add_source(&pass.spec, "attention/bias_gradient.cl");
+    clattn_spec_define(&pass.spec, "BIAS_GRADIENT", bias.by);
+    CLATTN_TRY(build_pass(plan, &pass));
+    const int64_t outer_tiles = tiles_over(bias.by == BY_KEYS ? p->keys : p->queries, pass.tile.outer);
+    const int64_t inner_tiles = bias.by == BY_PAIRS ? tiles_over(p->keys, pass.tile.inner) : 1;
+    CLATTN_TRY(add_tiles(plan, &pass, "attention_bias_gradient",
+                         bias.batches * bias.heads * outer_tiles * inner_tiles, tangent_first));
+    if (!bias.rows_are_summed)
+        return CLATTN_SUCCESS;
+    return add_launch(plan, &pass, "attention_sum_bias_rows", bias.batches * bias.heads, 0, tangent_first);
+}
+
+/* Tangents are taken one by one: each has six products to the primal's three, so little is shared. */
+static clattn_status plan_backward(struct clattn_plan *plan, int tangents)
+{
+    if (!plan->problem.forward_given) {
+        add_forward_scratch(plan, tangents);
+        CLATTN_TRY(plan_forward(plan, tangents));
+    }
+    add_backward_scratch(plan, tangents);
+    int t = 0;
+    do {
+        CLATTN_TRY(plan_backward_pass(plan, t, tangents > 0));
+        if (wants_bias_gradient(plan))
+            CLATTN_TRY(plan_bias_gradient(plan, t, tangents > 0));
+    } while (++t < tangents);
+    return CLATTN_SUCCESS;
+}
+
 clattn_status clattn_plan_operation(struct clattn_plan *plan)
 {
     for (int slot = 0; slot < SLOT_COUNT; slot++)
         plan->scratch_at[slot] = -1;
-    return plan_forward(plan, plan->operation == CLATTN_JVP ? (int)plan->problem.tangents : 0);
+    const int tangents = (int)plan->problem.tangents;
+    switch (plan->operation) {
+    case CLATTN_FORWARD:
+        return plan_forward(plan, 0);
+    case CLATTN_JVP:
+        return plan_forward(plan, tangents);
+    case CLATTN_VJP:
+        return plan_backward(plan, 0);
+    default:
+        return plan_backward(plan, tangents);
+    }
 }

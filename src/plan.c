@@ -41,6 +41,11 @@ static void fill_params(const clattn_problem *p, struct attention_params *params
     params->heads_per_kv = p->heads_kv ? (int)(p->heads_q / p->heads_kv) : 1;
     params->queries = (int)p->queries;
     params->keys = (int)p->keys;
+    int64_t bias[5] = {1, 1};
+    if (p->present[CLATTN_BIAS])
+        clattn_problem_shape(p, CLATTN_BIAS, bias);
+    params->bias_batches = (int)bias[0];
+    params->bias_heads = (int)bias[1];
     params->head_dim = (int)p->head_dim;
     params->head_dim_v = (int)p->head_dim_v;
     params->diagonal_top_left = p->causal == CLATTN_CAUSAL_TOP_LEFT;

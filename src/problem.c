@@ -141,6 +141,19 @@ static clattn_status check_position(const clattn_problem *p)
     return CLATTN_SUCCESS;
 }
 
+/* What a forward call is said to have left for the backward one. */
+static clattn_status check_given(const clattn_problem *p, clattn_operation operation)
+{
+    static const clattn_tensor given[] = {CLATTN_O, CLATTN_LSE, CLATTN_TO, CLATTN_TLSE};
+    if (!p->forward_given || !(USED_BY(operation) & USED_BY_GRADIENTS))
+        return CLATTN_SUCCESS;
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++)
+        if (!p->present[given[i]] && (clattn_tensor_facts(given[i])->used_by & USED_BY(operation)))
+            return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: absent, but forward_given says that %s gets it",
+                               clattn_tensor_name(given[i]), clattn_operation_name(operation));
+    return CLATTN_SUCCESS;
+}
+
 /* A tensor is there only where the operation uses it and its primal is there. */
 static clattn_status check_presence(const clattn_problem *p, clattn_operation operation)
 {
@@ -160,7 +173,7 @@ static clattn_status check_presence(const clattn_problem *p, clattn_operation op
         if (!p->present[needed[i]] && (clattn_tensor_facts(needed[i])->used_by & USED_BY(operation)))
             return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: absent, but %s needs it", clattn_tensor_name(needed[i]),
                                clattn_operation_name(operation));
-    return CLATTN_SUCCESS;
+    return check_given(p, operation);
 }
 
 static clattn_status check_extent(const clattn_problem *p, clattn_tensor tensor, bool output)
@@ -185,10 +198,8 @@ static clattn_status check_extent(const clattn_problem *p, clattn_tensor tensor,
 }
 
 /* Options that the contract has and this version does not. */
-static clattn_status check_built(const clattn_problem *p, clattn_operation operation)
+static clattn_status check_built(const clattn_problem *p)
 {
-    if (operation == CLATTN_VJP || operation == CLATTN_HVP)
-        return clattn_fail(CLATTN_UNSUPPORTED, "%s: not built yet", clattn_operation_name(operation));
     static const clattn_tensor later[] = {CLATTN_Q_SEGMENTS,   CLATTN_KV_SEGMENTS, CLATTN_CU_SEQLENS_Q,
                                           CLATTN_CU_SEQLENS_K, CLATTN_ALIBI,       CLATTN_BLOCK_MASK,
                                           CLATTN_SINK,         CLATTN_LOGIT_DATA};
@@ -217,5 +228,5 @@ clattn_status clattn_problem_check(const clattn_problem *problem, clattn_operati
         if (problem->present[t])
             CLATTN_TRY(check_extent(problem, (clattn_tensor)t,
                                     clattn_problem_is_output(problem, operation, (clattn_tensor)t)));
-    return check_built(problem, operation);
+    return check_built(problem);
 }

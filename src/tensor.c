@@ -6,13 +6,9 @@
 #include "common/params.h"
 
 #define SAME_SLOT(NAME, name, type)                                                                          \
-    static_assert((int)SLOT_##NAME == (int)CLATTN_##NAME || (int)SLOT_##NAME >= CLATTN_TENSOR_COUNT,         \
+    static_assert((int)SLOT_##NAME == (int)CLATTN_##NAME,                                                    \
                   "params.h and clattn.h list the tensors in the same order");
-#define CLATTN_O_FULL CLATTN_TENSOR_COUNT
-#define CLATTN_TO_FULL CLATTN_TENSOR_COUNT
-#define CLATTN_DELTA CLATTN_TENSOR_COUNT
-#define CLATTN_TDELTA CLATTN_TENSOR_COUNT
-ATTENTION_TENSORS(SAME_SLOT)
+ATTENTION_CALL_TENSORS(SAME_SLOT)
 static_assert((int)SLOT_O_FULL == (int)CLATTN_TENSOR_COUNT, "internal tensors follow the public ones");
 
 #define INPUT(name, axes, element) {name, axes, element, false, false, USED_BY_ALL, -1}

@@ -59,25 +59,25 @@ static inline void score(const arguments *a, const group *g, const query_tile *t
                          lanes *scores, lanes tangents[TANGENT_ARRAY][SCORES])
 {
     const view k = KEY_ROWS(a, &tile->s, k, SLOT_K, 0, j0, a->p->head_dim);
+    view tk[TANGENT_ARRAY];
+    score_product products[1 + 2 * TANGENT_ARRAY] = {{scores, &tile->q, &k}};
+    int count = 1;
     CLEAR(scores, SCORES);
-    multiply_scores(g, scores, &tile->q, &k);
     for (int t = 0; t < TANGENTS; t++) {
         CLEAR(tangents[t], SCORES);
-#if HAS_TQ
-        multiply_scores(g, tangents[t], &tile->tq[t], &k);
-#endif
-#if HAS_TK
-        const view tk = KEY_ROWS(a, &tile->s, tk, SLOT_TK, t, j0, a->p->head_dim);
-        multiply_scores(g, tangents[t], &tile->q, &tk);
-#endif
+        if (HAS_TQ)
+            products[count++] = (score_product){tangents[t], &tile->tq[t], &k};
+        if (HAS_TK) {
+            tk[t] = KEY_ROWS(a, &tile->s, tk, SLOT_TK, t, j0, a->p->head_dim);
+            products[count++] = (score_product){tangents[t], &tile->q, &tk[t]};
+        }
     }
+    add_score_products(g, products, count);
     const bool edge = !all_seen(&tile->s, tile->first, OUTER, j0, INNER);
     FOR_EACH_SCORE (g, e, slot, inner) {
         const pair at = pair_of(&tile->r, tile->first + outer_row(g, slot), TO_ILANES(j0 + inner), edge);
         const logit z = logit_of(&tile->r, scores[e], &at);
-        /* -inf is for pairs that do not attend: a logit of -inf has weight 0, but it is data */
-        const lanes value = z.value < -REAL_MAX ? TO_LANES(-REAL_MAX) : z.value;
-        scores[e] = z.attends ? value : TO_LANES(-INFINITY);
+        scores[e] = z.attends ? logit_value(&z) : TO_LANES(-INFINITY);
 #if HAS_TS
         for (int t = 0; t < TANGENTS; t++) {
             const lanes tangent = logit_tangent(&tile->r, &z, t, tangents[t][e], &at);
@@ -118,11 +118,11 @@ static inline void exponentiate(const group *g, const lanes *base, const lanes *
         const ilanes attends = scores[e] != -INFINITY;
         const lanes p = exp(scores[e] - base[slot]);
         sum[slot] += p;
-        scores[e] = careful ? marked(p, attends) : p;
+        scores[e] = masked(p, attends, careful);
         for (int t = 0; t < TANGENTS; t++) {
             const lanes weight = p * tangents[t][e];
             tangent_sum[t][slot] += weight;
-            tangents[t][e] = careful ? marked(weight, attends) : weight;
+            tangents[t][e] = masked(weight, attends, careful);
         }
     }
     FOR_EACH_SLOT (slot) {
@@ -143,21 +143,19 @@ static inline void step(const arguments *a, const group *g, const query_tile *ti
     exponentiate(g, base, keep, careful, run, scores, tangents);
 
     const view v = KEY_ROWS(a, &tile->s, v, SLOT_V, 0, j0, a->p->head_dim_v);
-    const operand weights = hand_over(g, scores);
-    multiply_values(g, run->output, HEAD_DIM_V_CLASS, keep, weights, &v, careful);
-#if HAS_TV
+    view tv[TANGENT_ARRAY];
+    value_product products[1 + 2 * TANGENT_ARRAY] = {{run->output, HEAD_DIM_V_CLASS, keep, scores, &v}};
+    int count = 1;
     for (int t = 0; t < TANGENTS; t++) {
-        const view tv = KEY_ROWS(a, &tile->s, tv, SLOT_TV, t, j0, a->p->head_dim_v);
-        multiply_values(g, run->tangent_output[t], HEAD_DIM_V_CLASS, keep, weights, &tv, careful);
+        lanes *output = run->tangent_output[t];
+        if (HAS_TV) {
+            tv[t] = KEY_ROWS(a, &tile->s, tv, SLOT_TV, t, j0, a->p->head_dim_v);
+            products[count++] = (value_product){output, HEAD_DIM_V_CLASS, keep, scores, &tv[t]};
+        }
+        if (HAS_TS)
+            products[count++] = (value_product){output, HEAD_DIM_V_CLASS, HAS_TV ? 0 : keep, tangents[t], &v};
     }
-#endif
-#if HAS_TS
-    for (int t = 0; t < TANGENTS; t++) {
-        const operand tangent_weights = hand_over(g, tangents[t]);
-        multiply_values(g, run->tangent_output[t], HEAD_DIM_V_CLASS, HAS_TV ? 0 : keep, tangent_weights, &v,
-                        careful);
-    }
-#endif
+    add_value_products(g, products, count, careful);
 }
 
 /* Sums become O, mu and O'. A row with nothing to attend to has l = 0 and stays 0. */
@@ -182,12 +180,9 @@ static inline void finish(const group *g, running *run)
 
 static inline bool all_finite(const group *g, const running *run)
 {
-    bool finite = true;
-    for (int e = 0; e < OUTPUTS(HEAD_DIM_V_CLASS); e++) {
-        finite = finite && IS_FINITE(run->output[e]);
-        for (int t = 0; t < TANGENTS; t++)
-            finite = finite && IS_FINITE(run->tangent_output[t][e]);
-    }
+    bool finite = finite_outputs(run->output, OUTPUTS(HEAD_DIM_V_CLASS));
+    for (int t = 0; t < TANGENTS; t++)
+        finite = finite && finite_outputs(run->tangent_output[t], OUTPUTS(HEAD_DIM_V_CLASS));
     return !group_any(g, !finite);
 }
 
@@ -196,15 +191,18 @@ static inline void store_output(const arguments *a, const group *g, const query_
                                 const int t, __global out_t *rounded, __global real *full, const lanes *output)
 {
     const sequence *s = &tile->s;
-    FOR_EACH_OUTPUT (g, e, slot, d, HEAD_DIM_V_CLASS) {
-        const ilanes row = outer_row(g, slot) + tile->first;
-        const ilanes inside = (row < s->queries) & (d < a->p->head_dim_v);
-        if (rounded)
-            scatter_out(rounded, row_offset(a, slot_id, t, s->b, s->h, 0) + TO_LLANES(row) * a->p->strides[slot_id].row + d,
-                        output[e], inside);
-        if (full)
-            scatter_real(full, (stat_index(a, t, s->b, s->h, 0) + TO_LLANES(row)) * a->p->head_dim_v + d,
-                         output[e], inside);
+    if (rounded) {
+        const target to =
+            rows_target(a, rounded, slot_id, t, s->b, s->h, tile->first, s->queries, a->p->head_dim_v);
+        store_tile(g, &to, output, HEAD_DIM_V_CLASS, 1);
+    }
+    if (full) {
+        const long first = stat_index(a, t, s->b, s->h, tile->first);
+        FOR_EACH_OUTPUT (g, e, slot, d, HEAD_DIM_V_CLASS) {
+            const ilanes row = outer_row(g, slot);
+            scatter_real(full, (first + TO_LLANES(row)) * a->p->head_dim_v + d, output[e],
+                         (row + tile->first < s->queries) & (d < a->p->head_dim_v));
+        }
     }
 }
 
@@ -240,16 +238,11 @@ __kernel ENGINE_ATTRIBUTES void attention_forward(ATTENTION_PARAMETERS)
         keys_seen_by(&tile.s, tile.first, min(tile.first + OUTER, tile.s.queries) - 1);
 
     running run;
-    /* Once, and again with care if a NaN or an infinity came out: it may stem from a masked pair, 0 x NaN. */
-    bool careful = false;
-    for (int attempt = 0; attempt < 2; attempt++) {
+    TWICE_IF_NOT_FINITE (careful, all_finite(&g, &run)) {
         start(&run);
         for (int j0 = keys.begin; j0 < keys.end; j0 += INNER)
             step(&a, &g, &tile, j0, careful, &run);
         finish(&g, &run);
-        careful = true;
-        if (all_finite(&g, &run))
-            attempt = 2;
     }
 
     store_output(&a, &g, &tile, SLOT_O, 0, a.o, a.o_full, run.output);

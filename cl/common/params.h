@@ -13,11 +13,11 @@
 #define TYPE_F64 3
 
 /*
- * Every tensor of a call, in the order of clattn_tensor and then those that
- * only the library sees: X(SLOT, name, type as the kernels see it). in_t,
- * out_t, bias_t and real are set by the program's options.
+ * Every tensor of a call, in the order of clattn_tensor: X(SLOT, name, type as
+ * the kernels see it). in_t, out_t, bias_t and real are set by the program's
+ * options.
  */
-#define ATTENTION_TENSORS(X)                                                                                 \
+#define ATTENTION_CALL_TENSORS(X)                                                                                 \
     X(Q, q, const in_t)                                                                                      \
     X(K, k, const in_t)                                                                                      \
     X(V, v, const in_t)                                                                                      \
@@ -55,11 +55,18 @@
     X(TDK, tdk, out_t)                                                                                       \
     X(TDV, tdv, out_t)                                                                                       \
     X(TDBIAS, tdbias, real)                                                                                  \
-    X(TDSINK, tdsink, real)                                                                                  \
+    X(TDSINK, tdsink, real)
+
+/* Those that only the library sees; they lie in the workspace, contiguous. */
+#define ATTENTION_SCRATCH_TENSORS(X)                                                                         \
     X(O_FULL, o_full, real)   /* [B,Hq,M,Dv]: O unrounded, for delta */                                      \
     X(TO_FULL, to_full, real) /* [T,B,Hq,M,Dv] */                                                            \
     X(DELTA, delta, real)     /* [B,Hq,M]: sum_d dO O - dL */                                                \
-    X(TDELTA, tdelta, real)   /* [B,Hq,M]: the tangent of it, for one tangent at a time */
+    X(TDELTA, tdelta, real)   /* [B,Hq,M]: the tangent of it, for one tangent at a time */                   \
+    X(BIAS_ROWS, bias_rows, real)   /* [B|1,Hq|1,M]: dB of a bias that broadcasts queries and keys, by row */ \
+    X(TBIAS_ROWS, tbias_rows, real) /* the tangent of it */
+
+#define ATTENTION_TENSORS(X) ATTENTION_CALL_TENSORS(X) ATTENTION_SCRATCH_TENSORS(X)
 
 #define ATTENTION_SLOT(NAME, name, type) SLOT_##NAME,
 enum attention_slot { ATTENTION_TENSORS(ATTENTION_SLOT) SLOT_COUNT };
@@ -85,6 +92,7 @@ struct attention_params {
     struct axis_strides strides[SLOT_COUNT];
     int batch, heads_q, heads_kv, heads_per_kv; /* heads_per_kv = Hq / Hkv */
     int queries, keys;                          /* M, N */
+    int bias_batches, bias_heads;               /* leading axes of the bias: 1 where it broadcasts */
     int head_dim, head_dim_v;                   /* D, Dv */
     int diagonal_top_left;                      /* 1: the diagonal is j = i; 0: j = i + N - M */
     int left, right;                            /* window about the diagonal, large = unbounded */

@@ -15,6 +15,7 @@
 #define SCORES INNER
 #define OUTPUTS(dim_class) (dim_class)
 #define ENGINE_ATTRIBUTES
+#define UNROLL_FOR for
 
 /* The work-group as a work-item sees it. */
 typedef struct {

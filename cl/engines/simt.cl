@@ -42,9 +42,9 @@
 #define OUTPUTS(dim_class) (TM * ((dim_class) / TX))
 #define ENGINE_ATTRIBUTES __attribute__((reqd_work_group_size(TX * TY, 1, 1)))
 #if UNROLL_LOOPS
-#define UNROLL _Pragma("unroll")
+#define UNROLL_FOR _Pragma("unroll") for
 #else
-#define UNROLL
+#define UNROLL_FOR for
 #endif
 
 /* Local memory. One number of padding a row keeps transposed stores off a single bank. */
@@ -73,13 +73,13 @@ typedef struct {
     const group g = {get_group_id(0), (int)get_local_id(0), (int)get_local_id(0) % TX,                       \
                      (int)get_local_id(0) / TX, group_stage, group_weights, group_partial, &group_flag}
 
-#define FOR_EACH_SLOT(slot) UNROLL for (int slot = 0; slot < TM; slot++)
+#define FOR_EACH_SLOT(slot) UNROLL_FOR (int slot = 0; slot < TM; slot++)
 #define FOR_EACH_SCORE(g, e, slot, inner)                                                                    \
-    UNROLL for (int slot = 0; slot < TM; slot++)                                                             \
-        UNROLL for (int e = slot * TN, inner = (g)->tx; e < (slot + 1) * TN; e++, inner += TX)
+    UNROLL_FOR (int slot = 0; slot < TM; slot++)                                                             \
+        UNROLL_FOR (int e = slot * TN, inner = (g)->tx; e < (slot + 1) * TN; e++, inner += TX)
 #define FOR_EACH_OUTPUT(g, e, slot, d, dim_class)                                                            \
-    UNROLL for (int slot = 0; slot < TM; slot++)                                                             \
-        UNROLL for (int e = slot * ((dim_class) / TX), d = (g)->tx; d < (dim_class); e++, d += TX)
+    UNROLL_FOR (int slot = 0; slot < TM; slot++)                                                             \
+        UNROLL_FOR (int e = slot * ((dim_class) / TX), d = (g)->tx; d < (dim_class); e++, d += TX)
 
 static inline ilanes outer_row(const group *g, const int slot) { return g->ty + slot * TY; }
 /* True for the one work-item of a row that writes what there is once a row. */
@@ -133,18 +133,18 @@ static inline operand hand_over(const group *g, const lanes *scores)
 static inline void sum_slice(const group *g, real sums[TM][CHUNK], __local const real *weights, const int d0,
                              const int dim_class, const bool careful)
 {
-    UNROLL for (int slot = 0; slot < TM; slot++)
-        UNROLL for (int c = 0; c < CHUNK; c++)
+    UNROLL_FOR (int slot = 0; slot < TM; slot++)
+        UNROLL_FOR (int c = 0; c < CHUNK; c++)
             sums[slot][c] = 0;
     for (int j = 0; j < BK; j++) {
         real values[CHUNK];
-        UNROLL for (int c = 0; c < CHUNK; c++)
+        UNROLL_FOR (int c = 0; c < CHUNK; c++)
             values[c] = d0 + c * TX < dim_class ? g->stage[j * dim_class + d0 + c * TX] : (real)0;
-        UNROLL for (int slot = 0; slot < TM; slot++) {
+        UNROLL_FOR (int slot = 0; slot < TM; slot++) {
             const real weight = weights[outer_row(g, slot) * WEIGHT_STRIDE + j];
             if (careful && IS_MARKED(weight))
                 continue;
-            UNROLL for (int c = 0; c < CHUNK; c++)
+            UNROLL_FOR (int c = 0; c < CHUNK; c++)
                 sums[slot][c] = MULTIPLY_ADD(weight, values[c], sums[slot][c]);
         }
     }
@@ -160,11 +160,11 @@ static inline void multiply_values(const group *g, lanes *output, const int dim_
         for (int n = g->item; n < BK * dim_class; n += TX * TY)
             g->stage[n] = view_at(inner, j0 + n / dim_class, n % dim_class);
         barrier(CLK_LOCAL_MEM_FENCE);
-        UNROLL for (int c0 = 0; c0 < columns; c0 += CHUNK) {
+        UNROLL_FOR (int c0 = 0; c0 < columns; c0 += CHUNK) {
             real sums[TM][CHUNK];
             sum_slice(g, sums, weights.weights + j0, g->tx + c0 * TX, dim_class, careful);
-            UNROLL for (int slot = 0; slot < TM; slot++)
-                UNROLL for (int c = 0; c < CHUNK; c++)
+            UNROLL_FOR (int slot = 0; slot < TM; slot++)
+                UNROLL_FOR (int c = 0; c < CHUNK; c++)
                     if (c0 + c < columns) {
                         lanes *to = output + slot * columns + c0 + c;
                         *to = keep && j0 == 0 ? MULTIPLY_ADD(*to, keep[slot], sums[slot][c])

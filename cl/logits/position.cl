@@ -37,7 +37,7 @@ static inline range keys_seen_by(const sequence *s, const int first, const int l
 }
 static inline range queries_that_see(const sequence *s, const int first, const int last)
 {
-    const range queries = {max(0, first - s->high), min(s->queries, last - s->low + 1)};
+    const range queries = {max(0, first - s->high), first < s->keys ? min(s->queries, last - s->low + 1) : 0};
     return queries;
 }
 

@@ -104,6 +104,20 @@ typedef enum clattn_causal {
     CLATTN_CAUSAL_BOTTOM_RIGHT /* j <= i + N - M */
 } clattn_causal;
 
+/*
+ * Reverse over forward. A loss on an output and its tangent, loss(O, O', L, L'),
+ * has the cotangents O_bar, O'_bar, L_bar, L'_bar. Its gradients come from one
+ * CLATTN_HVP call with the tangents TQ, TK, TV, TBIAS as they were and
+ *
+ *     DO = O'_bar    DLSE = L'_bar    TDO = O_bar    TDLSE = L_bar
+ *
+ * DQ, DK, DV, DBIAS are then the gradients for TQ, TK, TV, TBIAS, and TDQ, TDK,
+ * TDV, TDBIAS those for Q, K, V, BIAS: <O'_bar, O'> is the derivative of
+ * <O'_bar, O> along the tangents, and derivatives commute. With several
+ * tangents, sum what each of T calls gives for Q, K, V, BIAS.
+ * examples/meanflow_step.c does it.
+ */
+
 /* Every array a call can have. Shapes are [..] in logical order; strides say
  * where elements lie. "dtype" is the problem's, "out" its out_dtype, "row
  * type" is f64 when dtype is f64 and else f32. A leading T is there for

@@ -8,8 +8,7 @@ static void shape_case(clattn_operation operation, const clattn_sizes *sizes, in
     struct trial trial;
     trial_init(&trial, operation, sizes);
     trial.row_gap = row_gap;
-    if (operation == CLATTN_JVP)
-        trial.problem.present[CLATTN_TQ] = trial.problem.present[CLATTN_TK] = trial.problem.present[CLATTN_TV] = true;
+    trial_add_derivatives(&trial);
     trial_fill(&trial, 7);
     char what[128];
     snprintf(what, sizeof what, "%s B%lld Hq%lld Hkv%lld M%lld N%lld D%lld Dv%lld", clattn_operation_name(operation),
@@ -39,25 +38,38 @@ static void test_jvp_lengths_around_tile_edges(void **state)
     lengths_around_tile_edges(CLATTN_JVP);
 }
 
+static void test_vjp_lengths_around_tile_edges(void **state)
+{
+    (void)state;
+    lengths_around_tile_edges(CLATTN_VJP);
+}
+static void test_hvp_lengths_around_tile_edges(void **state)
+{
+    (void)state;
+    lengths_around_tile_edges(CLATTN_HVP);
+}
+
+static void every_operation(const clattn_sizes *sizes, int64_t row_gap)
+{
+    for (int operation = 0; operation < CLATTN_OPERATION_COUNT; operation++)
+        shape_case((clattn_operation)operation, sizes, row_gap);
+}
+
 static void test_head_dims_of_every_class(void **state)
 {
     (void)state;
     static const int64_t dims[] = {1, 2, 3, 15, 16, 17, 31, 32, 33, 63, 64, 65, 95, 96, 97, 127, 128, 129, 191, 192,
                                    193, 255, 256};
-    for (size_t d = 0; d < sizeof dims / sizeof *dims; d++) {
-        shape_case(CLATTN_FORWARD, &(clattn_sizes){1, 2, 1, 33, 35, dims[d], dims[d]}, 0);
-        shape_case(CLATTN_JVP, &(clattn_sizes){1, 2, 1, 33, 35, dims[d], dims[d]}, 0);
-    }
+    for (size_t d = 0; d < sizeof dims / sizeof *dims; d++)
+        every_operation(&(clattn_sizes){1, 2, 1, 33, 35, dims[d], dims[d]}, 0);
 }
 
 static void test_value_head_dim_differs(void **state)
 {
     (void)state;
     static const int64_t pairs[][2] = {{16, 24}, {24, 16}, {40, 8}, {5, 64}, {64, 1}, {128, 20}};
-    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
-        shape_case(CLATTN_FORWARD, &(clattn_sizes){1, 1, 1, 20, 37, pairs[i][0], pairs[i][1]}, 0);
-        shape_case(CLATTN_JVP, &(clattn_sizes){1, 1, 1, 20, 37, pairs[i][0], pairs[i][1]}, 0);
-    }
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        every_operation(&(clattn_sizes){1, 1, 1, 20, 37, pairs[i][0], pairs[i][1]}, 0);
 }
 
 static void test_grouped_heads_and_batches(void **state)
@@ -66,23 +78,23 @@ static void test_grouped_heads_and_batches(void **state)
     static const int64_t heads[][2] = {{1, 1}, {4, 4}, {4, 2}, {4, 1}, {6, 3}, {0, 0}, {0, 2}};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         for (int64_t batch = 0; batch <= 3; batch++)
-            shape_case(CLATTN_JVP, &(clattn_sizes){batch, heads[i][0], heads[i][1], 9, 40, 16, 16}, 0);
+            every_operation(&(clattn_sizes){batch, heads[i][0], heads[i][1], 9, 40, 16, 16}, 0);
 }
 
 static void test_rows_apart_leave_the_gaps_alone(void **state)
 {
     (void)state;
     for (int64_t gap = 1; gap <= 5; gap++)
-        shape_case(CLATTN_JVP, &(clattn_sizes){2, 4, 2, 19, 33, 16, 12}, gap);
+        every_operation(&(clattn_sizes){2, 4, 2, 19, 33, 16, 12}, gap);
 }
 
 static void test_sequence_major_layout(void **state)
 {
     (void)state;
     struct trial trial;
-    trial_init(&trial, CLATTN_JVP, &(clattn_sizes){2, 4, 2, 19, 33, 16, 12});
+    trial_init(&trial, CLATTN_HVP, &(clattn_sizes){2, 4, 2, 19, 33, 16, 12});
     clattn_problem_set_contiguous(&trial.problem, true);
-    trial.problem.present[CLATTN_TQ] = trial.problem.present[CLATTN_TK] = trial.problem.present[CLATTN_TV] = true;
+    trial_add_derivatives(&trial);
     trial_fill(&trial, 8);
     must_pass(&trial, "bshd");
 }
@@ -98,6 +110,7 @@ static void test_long_row_of_keys(void **state)
     (void)state;
     shape_case(CLATTN_FORWARD, &(clattn_sizes){1, 1, 1, 1, 4097, 16, 16}, 0);
     shape_case(CLATTN_JVP, &(clattn_sizes){1, 1, 1, 3, 8193, 16, 16}, 0);
+    shape_case(CLATTN_HVP, &(clattn_sizes){1, 1, 1, 3, 2049, 16, 16}, 0);
 }
 
 int main(void)
@@ -105,6 +118,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forward_lengths_around_tile_edges),
         cmocka_unit_test(test_jvp_lengths_around_tile_edges),
+        cmocka_unit_test(test_vjp_lengths_around_tile_edges),
+        cmocka_unit_test(test_hvp_lengths_around_tile_edges),
         cmocka_unit_test(test_head_dims_of_every_class),
         cmocka_unit_test(test_value_head_dim_differs),
         cmocka_unit_test(test_grouped_heads_and_batches),

@@ -6,11 +6,6 @@
 /* Groups of options that cannot be had together. */
 enum { ALIGNMENT = 1, MASK = 2, BIAS = 3 };
 
-static bool has_tangents(const struct trial *trial)
-{
-    return trial->operation == CLATTN_JVP || trial->operation == CLATTN_HVP;
-}
-
 static void set_scale(struct trial *trial)
 {
     trial->problem.scale = -0.37;
@@ -51,27 +46,29 @@ static void set_mask_of_queries(struct trial *trial)
     trial->problem.present[CLATTN_MASK] = true;
     trial_broadcast(trial, CLATTN_MASK, 1 | 8);
 }
-static void add_bias(struct trial *trial, unsigned broadcast)
-{
-    trial->problem.present[CLATTN_BIAS] = true;
-    trial->problem.present[CLATTN_TBIAS] = has_tangents(trial);
-    trial_broadcast(trial, CLATTN_BIAS, broadcast);
-}
 static void set_bias(struct trial *trial)
 {
-    add_bias(trial, 0);
+    trial_add_bias(trial, 0);
 }
 static void set_bias_of_keys(struct trial *trial)
 {
-    add_bias(trial, 1 | 4);
+    trial_add_bias(trial, 1 | 4);
 }
 static void set_bias_of_queries(struct trial *trial)
 {
-    add_bias(trial, 2 | 8);
+    trial_add_bias(trial, 2 | 8);
 }
 static void set_bias_of_heads(struct trial *trial)
 {
-    add_bias(trial, 1 | 4 | 8);
+    trial_add_bias(trial, 1 | 4 | 8);
+}
+static void set_bias_of_all(struct trial *trial)
+{
+    trial_add_bias(trial, 1 | 2 | 4 | 8);
+}
+static void set_bias_of_batch_and_keys(struct trial *trial)
+{
+    trial_add_bias(trial, 2 | 4);
 }
 static void finish_masking_bias(struct trial *trial)
 {
@@ -85,20 +82,22 @@ static void set_lengths(struct trial *trial)
 }
 
 const struct trial_option trial_options[] = {
-    {"scale", set_scale, NULL, 0},
-    {"softcap", set_softcap, NULL, 0},
-    {"causal top-left", set_top_left, NULL, ALIGNMENT},
-    {"causal bottom-right", set_bottom_right, NULL, ALIGNMENT},
-    {"window 9,4", set_window, NULL, 0},
-    {"window 0,-1", set_window_left, NULL, 0},
-    {"mask", set_mask, NULL, MASK},
-    {"mask of keys", set_mask_of_keys, NULL, MASK},
-    {"mask of queries", set_mask_of_queries, NULL, MASK},
-    {"bias", set_bias, NULL, BIAS},
-    {"bias of keys", set_bias_of_keys, NULL, BIAS},
-    {"bias of queries", set_bias_of_queries, NULL, BIAS},
-    {"bias of heads", set_bias_of_heads, NULL, BIAS},
-    {"bias with -inf", set_bias, finish_masking_bias, BIAS},
-    {"kv lengths", set_lengths, NULL, 0},
+    {"scale", set_scale, NULL, 0, false},
+    {"softcap", set_softcap, NULL, 0, true},
+    {"causal top-left", set_top_left, NULL, ALIGNMENT, false},
+    {"causal bottom-right", set_bottom_right, NULL, ALIGNMENT, false},
+    {"window 9,4", set_window, NULL, 0, true},
+    {"window 0,-1", set_window_left, NULL, 0, false},
+    {"mask", set_mask, NULL, MASK, true},
+    {"mask of keys", set_mask_of_keys, NULL, MASK, false},
+    {"mask of queries", set_mask_of_queries, NULL, MASK, false},
+    {"bias", set_bias, NULL, BIAS, false},
+    {"bias of keys", set_bias_of_keys, NULL, BIAS, true},
+    {"bias of queries", set_bias_of_queries, NULL, BIAS, false},
+    {"bias of heads", set_bias_of_heads, NULL, BIAS, false},
+    {"bias of batch and keys", set_bias_of_batch_and_keys, NULL, BIAS, false},
+    {"bias of all", set_bias_of_all, NULL, BIAS, false},
+    {"bias with -inf", set_bias, finish_masking_bias, BIAS, true},
+    {"kv lengths", set_lengths, NULL, 0, true},
 };
 const int trial_option_count = (int)(sizeof trial_options / sizeof *trial_options);

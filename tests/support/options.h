@@ -13,7 +13,8 @@ struct trial_option {
     void (*set)(struct trial *trial);
     /* Changes the filled data, if the option needs it; or NULL. */
     void (*finish)(struct trial *trial);
-    int excludes; /* options with the same number other than 0 exclude each other */
+    int excludes;      /* options with the same number other than 0 exclude each other */
+    bool type_matters; /* its code depends on the element type */
 };
 
 extern const struct trial_option trial_options[];

@@ -20,6 +20,36 @@ void trial_init(struct trial *trial, clattn_operation operation, const clattn_si
     trial->problem.present[CLATTN_LSE_LOW] = false;
 }
 
+static bool is_gradient(clattn_operation operation)
+{
+    return operation == CLATTN_VJP || operation == CLATTN_HVP;
+}
+
+static bool has_tangents(clattn_operation operation)
+{
+    return operation == CLATTN_JVP || operation == CLATTN_HVP;
+}
+
+void trial_add_derivatives(struct trial *trial)
+{
+    bool *present = trial->problem.present;
+    const bool tangents = has_tangents(trial->operation), gradients = is_gradient(trial->operation);
+    present[CLATTN_TQ] = present[CLATTN_TK] = present[CLATTN_TV] = tangents;
+    present[CLATTN_DLSE] = gradients;
+    present[CLATTN_TDO] = present[CLATTN_TDLSE] = tangents && gradients;
+}
+
+void trial_add_bias(struct trial *trial, unsigned broadcast)
+{
+    bool *present = trial->problem.present;
+    const bool tangents = has_tangents(trial->operation), gradients = is_gradient(trial->operation);
+    present[CLATTN_BIAS] = true;
+    present[CLATTN_TBIAS] = tangents;
+    present[CLATTN_DBIAS] = gradients;
+    present[CLATTN_TDBIAS] = tangents && gradients;
+    trial_broadcast(trial, CLATTN_BIAS, broadcast);
+}
+
 /* Logical axes, T first: what clattn_problem_shape says, with 1 for axes that are not there. */
 struct axes {
     int64_t size[5];
@@ -457,58 +487,93 @@ struct answers {
     bool has_plain;
 };
 
+/* The oracle's values, save that one beyond the range of the type the output is stored in is the infinity that
+ * rounding makes of it. To be freed. */
+static double *reference_in_range(const clattn_problem *problem, clattn_tensor tensor, const struct oracle_array *exact)
+{
+    double *reference = malloc((size_t)(exact->count + 1) * sizeof *reference);
+    for (int64_t n = 0; n < exact->count; n++) {
+        const double rounded = round_to(tensor_format(problem, tensor), exact->values[n]);
+        reference[n] = isfinite(rounded) ? exact->values[n] : rounded;
+    }
+    return reference;
+}
+
 static struct judge_verdict verdict_of(const struct trial *trial, struct answers *answers, int n, const double *ours)
 {
     const enum oracle_operation operation = (enum oracle_operation)trial->operation;
     const struct oracle_array *exact = &answers->exact.outputs[judged[n].output];
+    double *reference = reference_in_range(&trial->problem, judged[n].tensor, exact);
     struct judge_case given = {
         .ours = ours,
-        .reference = exact->values,
+        .reference = reference,
         .count = exact->count,
         .row_length = exact->row_length,
         .size = exact->size,
         .bar = judge_bar(format_of(trial->problem.dtype), operation),
     };
     struct judge_verdict verdict = judge(&given);
-    if (verdict.passes || trial->problem.dtype == CLATTN_F64)
-        return verdict;
-    if (!answers->has_plain)
-        oracle_compute_f32(operation, &answers->problem, &answers->plain);
-    answers->has_plain = true;
-    given.plain_f32 = answers->plain.outputs[judged[n].output].values;
-    return judge(&given);
+    if (!verdict.passes && trial->problem.dtype != CLATTN_F64) {
+        if (!answers->has_plain)
+            oracle_compute_f32(operation, &answers->problem, &answers->plain);
+        answers->has_plain = true;
+        given.plain_f32 = answers->plain.outputs[judged[n].output].values;
+        verdict = judge(&given);
+    }
+    free(reference);
+    return verdict;
 }
 
-static void judge_output(const struct trial *trial, struct answers *answers, int n, const unsigned char *memory,
+static bool is_output(const struct trial *trial, clattn_tensor tensor)
+{
+    return trial->problem.present[tensor] && clattn_problem_is_output(&trial->problem, trial->operation, tensor);
+}
+
+clattn_status trial_compute(clattn_context *context, const struct trial *trial,
+                            double *outputs[CLATTN_TENSOR_COUNT], bool *clean)
+{
+    unsigned char *memory[CLATTN_TENSOR_COUNT] = {NULL};
+    void *arrays[CLATTN_TENSOR_COUNT] = {NULL};
+    *clean = true;
+    for (int t = 0; t < CLATTN_TENSOR_COUNT; t++) {
+        outputs[t] = NULL;
+        if (trial->problem.present[t])
+            arrays[t] = memory[t] = pack(trial, (clattn_tensor)t);
+    }
+    const clattn_status status = clattn_compute(context, trial->operation, &trial->problem, arrays);
+    for (int t = 0; t < CLATTN_TENSOR_COUNT; t++) {
+        bool this_clean = true;
+        if (status == CLATTN_SUCCESS && is_output(trial, (clattn_tensor)t))
+            outputs[t] = unpack(trial, (clattn_tensor)t, memory[t], &this_clean);
+        *clean = *clean && this_clean;
+        free(memory[t]);
+    }
+    return status;
+}
+
+static void judge_output(const struct trial *trial, struct answers *answers, int n, const double *ours,
                          struct trial_report *report)
 {
-    const clattn_tensor tensor = judged[n].tensor;
-    bool clean;
-    double *ours = unpack(trial, tensor, memory, &clean);
     const struct judge_verdict verdict = verdict_of(trial, answers, n, ours);
-    free(ours);
     if (verdict.allowed > 0 && verdict.error / verdict.allowed > report->worst)
         report->worst = verdict.error / verdict.allowed;
-    if (report->passed && !clean)
-        snprintf(report->message, sizeof report->message, "%s: wrote between its rows", clattn_tensor_name(tensor));
-    else if (report->passed && !verdict.passes)
+    if (report->passed && !verdict.passes)
         snprintf(report->message, sizeof report->message,
                  "%s: relative error %.3g (%.3g, allowed %.3g), maximum %.3g, first row not finite in one only: %lld",
-                 clattn_tensor_name(tensor), verdict.relative, verdict.error, verdict.allowed, verdict.max_absolute,
-                 (long long)verdict.bad_row);
-    report->passed = report->passed && clean && verdict.passes;
+                 clattn_tensor_name(judged[n].tensor), verdict.relative, verdict.error, verdict.allowed,
+                 verdict.max_absolute, (long long)verdict.bad_row);
+    report->passed = report->passed && verdict.passes;
 }
 
-static void judge_outputs(const struct trial *trial, unsigned char *const memory[], struct trial_report *report)
+static void judge_outputs(const struct trial *trial, double *const outputs[], struct trial_report *report)
 {
     struct answers answers = {.has_plain = false};
     struct whole_numbers whole;
     oracle_view(trial, &answers.problem, &whole);
     oracle_compute((enum oracle_operation)trial->operation, &answers.problem, &answers.exact);
     for (int n = 0; n < JUDGED; n++)
-        if (trial->problem.present[judged[n].tensor] &&
-            clattn_problem_is_output(&trial->problem, trial->operation, judged[n].tensor))
-            judge_output(trial, &answers, n, memory[judged[n].tensor], report);
+        if (outputs[judged[n].tensor])
+            judge_output(trial, &answers, n, outputs[judged[n].tensor], report);
     oracle_result_free(&answers.exact);
     if (answers.has_plain)
         oracle_result_free(&answers.plain);
@@ -517,19 +582,18 @@ static void judge_outputs(const struct trial *trial, unsigned char *const memory
 
 void trial_run(clattn_context *context, const struct trial *trial, struct trial_report *report)
 {
+    double *outputs[CLATTN_TENSOR_COUNT];
+    bool clean;
     *report = (struct trial_report){.passed = true};
-    unsigned char *memory[CLATTN_TENSOR_COUNT] = {NULL};
-    void *arrays[CLATTN_TENSOR_COUNT] = {NULL};
-    for (int t = 0; t < CLATTN_TENSOR_COUNT; t++)
-        if (trial->problem.present[t])
-            arrays[t] = memory[t] = pack(trial, (clattn_tensor)t);
-    report->status = clattn_compute(context, trial->operation, &trial->problem, arrays);
+    report->status = trial_compute(context, trial, outputs, &clean);
     if (report->status == CLATTN_SUCCESS) {
-        judge_outputs(trial, memory, report);
+        judge_outputs(trial, outputs, report);
+        if (!clean && report->passed)
+            snprintf(report->message, sizeof report->message, "memory between an output's rows was written");
     } else {
-        report->passed = false;
         snprintf(report->message, sizeof report->message, "%s", clattn_message());
     }
+    report->passed = report->passed && clean && report->status == CLATTN_SUCCESS;
     for (int t = 0; t < CLATTN_TENSOR_COUNT; t++)
-        free(memory[t]);
+        free(outputs[t]);
 }

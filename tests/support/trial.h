@@ -34,6 +34,12 @@ struct trial_report {
 
 void trial_init(struct trial *trial, clattn_operation operation, const clattn_sizes *sizes);
 
+/* Makes every tangent and cotangent of Q, K, V, O and L present that the operation has. */
+void trial_add_derivatives(struct trial *trial);
+
+/* Makes BIAS present, broadcast as trial_broadcast takes it, with its tangent and gradients as the operation has. */
+void trial_add_bias(struct trial *trial, unsigned broadcast);
+
 /* Random data for every input that is present: N(0,1) tensors, masks 3/4 true, lengths anywhere. The same seed
  * gives the same data. Frees what an earlier call made. */
 void trial_fill(struct trial *trial, uint64_t seed);
@@ -45,7 +51,12 @@ void trial_broadcast(struct trial *trial, clattn_tensor tensor, unsigned axes);
 /* Elements of an input as `values` holds them. */
 int64_t trial_count(const struct trial *trial, clattn_tensor tensor);
 
-/* Computes by clattn_compute, compares every output with the oracle by section "being right" of the design,
+/* Computes by clattn_compute. Outputs come back in logical order, to be freed by the caller; *clean is false if
+ * memory between an output's elements was written. */
+clattn_status trial_compute(clattn_context *context, const struct trial *trial,
+                            double *outputs[CLATTN_TENSOR_COUNT], bool *clean);
+
+/* Computes, compares every output with the oracle by section "being right" of the design,
  * and checks that nothing but the outputs was written. */
 void trial_run(clattn_context *context, const struct trial *trial, struct trial_report *report);
 

@@ -33,8 +33,7 @@ static void set_up(struct trial *trial, clattn_operation operation, clattn_dtype
     trial_init(trial, operation, &(clattn_sizes){2, 4, 2, 37, 71, 24, 20});
     clattn_problem *p = &trial->problem;
     p->dtype = p->out_dtype = p->bias_dtype = dtype;
-    if (operation == CLATTN_JVP)
-        p->present[CLATTN_TQ] = p->present[CLATTN_TK] = p->present[CLATTN_TV] = true;
+    trial_add_derivatives(trial);
     if (option >= 0)
         trial_options[option].set(trial);
     trial_fill(trial, (uint64_t)(option + 2));
@@ -82,17 +81,16 @@ static void check_case(check_state *state, const char *engine, clattn_operation 
 
 static void check_engine(check_state *state, const char *engine)
 {
-    static const clattn_operation operations[] = {CLATTN_FORWARD, CLATTN_JVP};
     for (int dtype = 0; dtype < CLATTN_DTYPE_COUNT; dtype++)
-        for (size_t op = 0; op < sizeof operations / sizeof *operations; op++)
+        for (int operation = 0; operation < CLATTN_OPERATION_COUNT; operation++)
             for (int option = -1; option < trial_option_count && (dtype != CLATTN_F64 || state->has_fp64); option++)
-                check_case(state, engine, operations[op], (clattn_dtype)dtype, option);
+                check_case(state, engine, (clattn_operation)operation, (clattn_dtype)dtype, option);
 }
 
 static int count_cases(const check_state *state, int engines)
 {
     const int types = CLATTN_DTYPE_COUNT - (state->has_fp64 ? 0 : 1);
-    return engines * types * 2 * (trial_option_count + 1);
+    return engines * types * CLATTN_OPERATION_COUNT * (trial_option_count + 1);
 }
 
 static int report_state(check_state *state, const char *device, bool json)

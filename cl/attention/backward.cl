@@ -1,0 +1,160 @@
+/*
+ * Gradients and their tangents, by two passes that share gradients.cl:
+ *     queries outer:  dQ = s dX K        dQ' = s (dX' K + dX K')
+ *     keys outer:     dK = s dX^T Q      dK' = s (dX'^T Q + dX^T Q')
+ *                     dV = P^T dO        dV' = P'^T dO + P^T dO'
+ * Each result has one owner, so there are no atomics and the sums have one
+ * order. With several tangents there is one launch each; the first writes the
+ * gradients themselves.
+ */
+
+/* dQ and dQ' of a tile of queries. */
+typedef struct {
+    lanes dq[OUTPUTS(HEAD_DIM_CLASS)];
+    lanes tdq[OUTPUTS(HEAD_DIM_CLASS)];
+} query_gradients;
+
+static inline void sum_query_gradients(const arguments *a, const group *g, const gradient_tile *tile,
+                                       const bool careful, query_gradients *sum)
+{
+    CLEAR(sum->dq, OUTPUTS(HEAD_DIM_CLASS));
+    CLEAR(sum->tdq, OUTPUTS(HEAD_DIM_CLASS));
+    const range keys = keys_seen_by(&tile->s, tile->first, min(tile->first + OUTER, tile->s.queries) - 1);
+    for (int j0 = keys.begin; j0 < keys.end; j0 += INNER) {
+        const side inner = side_at(a, &tile->s, true, j0);
+        weights w;
+        gradient_weights(a, g, tile, &inner, j0, false, careful, &w);
+        const value_product products[] = {
+            {sum->dq, HEAD_DIM_CLASS, 0, w.of[DX], &inner.x},
+#if TANGENTS
+            {sum->tdq, HEAD_DIM_CLASS, 0, w.of[TDX], &inner.x},
+#endif
+#if HAS_TK
+            {sum->tdq, HEAD_DIM_CLASS, 0, w.of[DX], &inner.tx},
+#endif
+        };
+        add_value_products(g, products, sizeof products / sizeof *products, careful);
+    }
+}
+
+static inline bool query_gradients_finite(const group *g, const query_gradients *sum)
+{
+    return !group_any(g, !finite_outputs(sum->dq, OUTPUTS(HEAD_DIM_CLASS)) ||
+                             !finite_outputs(sum->tdq, OUTPUTS(HEAD_DIM_CLASS)));
+}
+
+/* One work-group: OUTER queries of one head. */
+__kernel ENGINE_ATTRIBUTES void attention_backward_queries(ATTENTION_PARAMETERS)
+{
+    ATTENTION_ARGUMENTS;
+    GROUP(g);
+    const place at = place_of(g.tile, params->queries, params->heads_q);
+    const gradient_tile tile = gradient_tile_at(&a, &g, false, at.b, at.h, at.first);
+    query_gradients sum;
+    TWICE_IF_NOT_FINITE (careful, query_gradients_finite(&g, &sum))
+        sum_query_gradients(&a, &g, &tile, careful, &sum);
+
+    if (a.dq && tangent_first == 0) {
+        const target to =
+            rows_target(&a, a.dq, SLOT_DQ, 0, at.b, at.h, at.first, params->queries, params->head_dim);
+        store_tile(&g, &to, sum.dq, HEAD_DIM_CLASS, tile.r.scale);
+    }
+    if (a.tdq) {
+        const target to = rows_target(&a, a.tdq, SLOT_TDQ, tangent_first, at.b, at.h, at.first, params->queries,
+                                      params->head_dim);
+        store_tile(&g, &to, sum.tdq, HEAD_DIM_CLASS, tile.r.scale);
+    }
+}
+
+/* dK, dV and their tangents of a tile of keys. */
+typedef struct {
+    lanes dk[OUTPUTS(HEAD_DIM_CLASS)];
+    lanes tdk[OUTPUTS(HEAD_DIM_CLASS)];
+    lanes dv[OUTPUTS(HEAD_DIM_V_CLASS)];
+    lanes tdv[OUTPUTS(HEAD_DIM_V_CLASS)];
+} key_gradients;
+
+/* Adds what the queries of the tile's head contribute. */
+static inline void add_head(const arguments *a, const group *g, const gradient_tile *tile, const bool careful,
+                            key_gradients *sum)
+{
+    const range queries = queries_that_see(&tile->s, tile->first, min(tile->first + OUTER, tile->s.keys) - 1);
+    for (int i0 = queries.begin; i0 < queries.end; i0 += INNER) {
+        const side inner = side_at(a, &tile->s, false, i0);
+        weights w;
+        gradient_weights(a, g, tile, &inner, i0, false, careful, &w);
+        const value_product products[] = {
+            {sum->dv, HEAD_DIM_V_CLASS, 0, w.of[P], &inner.dp},
+            {sum->dk, HEAD_DIM_CLASS, 0, w.of[DX], &inner.x},
+#if TANGENTS
+            {sum->tdv, HEAD_DIM_V_CLASS, 0, w.of[TP], &inner.dp},
+            {sum->tdk, HEAD_DIM_CLASS, 0, w.of[TDX], &inner.x},
+#endif
+#if HAS_TDO
+            {sum->tdv, HEAD_DIM_V_CLASS, 0, w.of[P], &inner.tdp},
+#endif
+#if HAS_TQ
+            {sum->tdk, HEAD_DIM_CLASS, 0, w.of[DX], &inner.tx},
+#endif
+        };
+        add_value_products(g, products, sizeof products / sizeof *products, careful);
+    }
+}
+
+/* Over all query heads of the key/value head. */
+static inline void sum_key_gradients(const arguments *a, const group *g, gradient_tile *tile, const place *at,
+                                     const bool careful, key_gradients *sum)
+{
+    CLEAR(sum->dk, OUTPUTS(HEAD_DIM_CLASS));
+    CLEAR(sum->tdk, OUTPUTS(HEAD_DIM_CLASS));
+    CLEAR(sum->dv, OUTPUTS(HEAD_DIM_V_CLASS));
+    CLEAR(sum->tdv, OUTPUTS(HEAD_DIM_V_CLASS));
+    const int heads = a->p->heads_per_kv;
+    for (int h = at->h * heads; h < (at->h + 1) * heads; h++) {
+        set_sequence(a, tile, at->b, h);
+        add_head(a, g, tile, careful, sum);
+    }
+}
+
+static inline bool key_gradients_finite(const group *g, const key_gradients *sum)
+{
+    return !group_any(g, !finite_outputs(sum->dk, OUTPUTS(HEAD_DIM_CLASS)) ||
+                             !finite_outputs(sum->tdk, OUTPUTS(HEAD_DIM_CLASS)) ||
+                             !finite_outputs(sum->dv, OUTPUTS(HEAD_DIM_V_CLASS)) ||
+                             !finite_outputs(sum->tdv, OUTPUTS(HEAD_DIM_V_CLASS)));
+}
+
+static inline void store_keys(const arguments *a, const group *g, const place *at, const real scale,
+                              const key_gradients *sum)
+{
+    const int keys = a->p->keys, dims = a->p->head_dim, dims_v = a->p->head_dim_v, t = a->tangent_first;
+    if (a->dk && t == 0) {
+        const target to = rows_target(a, a->dk, SLOT_DK, 0, at->b, at->h, at->first, keys, dims);
+        store_tile(g, &to, sum->dk, HEAD_DIM_CLASS, scale);
+    }
+    if (a->dv && t == 0) {
+        const target to = rows_target(a, a->dv, SLOT_DV, 0, at->b, at->h, at->first, keys, dims_v);
+        store_tile(g, &to, sum->dv, HEAD_DIM_V_CLASS, 1);
+    }
+    if (a->tdk) {
+        const target to = rows_target(a, a->tdk, SLOT_TDK, t, at->b, at->h, at->first, keys, dims);
+        store_tile(g, &to, sum->tdk, HEAD_DIM_CLASS, scale);
+    }
+    if (a->tdv) {
+        const target to = rows_target(a, a->tdv, SLOT_TDV, t, at->b, at->h, at->first, keys, dims_v);
+        store_tile(g, &to, sum->tdv, HEAD_DIM_V_CLASS, 1);
+    }
+}
+
+/* One work-group: OUTER keys of one key/value head. */
+__kernel ENGINE_ATTRIBUTES void attention_backward_keys(ATTENTION_PARAMETERS)
+{
+    ATTENTION_ARGUMENTS;
+    GROUP(g);
+    const place at = place_of(g.tile, params->keys, params->heads_kv);
+    gradient_tile tile = gradient_tile_at(&a, &g, true, at.b, at.h * params->heads_per_kv, at.first);
+    key_gradients sum;
+    TWICE_IF_NOT_FINITE (careful, key_gradients_finite(&g, &sum))
+        sum_key_gradients(&a, &g, &tile, &at, careful, &sum);
+    store_keys(&a, &g, &at, tile.r.scale, &sum);
+}

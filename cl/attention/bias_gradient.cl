@@ -1,0 +1,156 @@
+/*
+ * dB = dS and dB' = dS', summed over the axes that the bias broadcasts: one
+ * work-group for each tile of dB walks over everything that is summed into it,
+ * always in the same order. BIAS_GRADIENT says what a tile of dB is:
+ */
+#define BY_PAIRS 0   /* OUTER queries x INNER keys of [.,.,M,N] */
+#define BY_QUERIES 1 /* OUTER queries of [.,.,M,1]: summed over keys; [.,.,1,1] takes the sum over those */
+#define BY_KEYS 2    /* OUTER keys of [.,.,1,N]: summed over queries */
+#ifndef BIAS_GRADIENT
+#define BIAS_GRADIENT BY_PAIRS
+#endif
+#define KEYS_OUTER (BIAS_GRADIENT == BY_KEYS)
+
+/* Which batch elements and heads are summed into a tile of dB. */
+typedef struct {
+    int b, h; /* of dB */
+    int b_first, b_last, h_first, h_last;
+    int first;       /* outer row */
+    int inner_first; /* BY_PAIRS: the one inner tile; else unused */
+} bias_tile;
+
+static inline bias_tile bias_tile_of(const arguments *a, const long launch_tile)
+{
+    __global const struct attention_params *p = a->p;
+    const int outer_rows = KEYS_OUTER ? p->keys : p->queries;
+    const long inner_tiles = BIAS_GRADIENT == BY_PAIRS ? ((long)p->keys + INNER - 1) / INNER : 1;
+    const int heads = p->bias_heads;
+    const place at = place_of(launch_tile / inner_tiles, outer_rows, heads);
+    const bool all_b = p->bias_batches == 1, all_h = heads == 1;
+    const bias_tile tile = {at.b,
+                            at.h,
+                            all_b ? 0 : at.b,
+                            all_b ? p->batch : at.b + 1,
+                            all_h ? 0 : at.h,
+                            all_h ? p->heads_q : at.h + 1,
+                            at.first,
+                            (int)(launch_tile % inner_tiles) * INNER};
+    return tile;
+}
+
+/* BY_PAIRS keeps every pair; else a row's pairs are added to its slot. */
+#if BIAS_GRADIENT == BY_PAIRS
+#define SUMS SCORES
+#define SUM_OF(e, slot) (e)
+#else
+#define SUMS OUTER_SLOTS
+#define SUM_OF(e, slot) (slot)
+#endif
+
+typedef struct {
+    lanes d[SUMS];
+    lanes td[SUMS];
+} bias_sums;
+
+static inline void add_weights(const group *g, const weights *w, bias_sums *sum)
+{
+    FOR_EACH_SCORE (g, e, slot, inner) {
+        sum->d[SUM_OF(e, slot)] += w->of[DX][e];
+#if TANGENTS
+        sum->td[SUM_OF(e, slot)] += w->of[TDX][e];
+#endif
+    }
+}
+
+static inline range inner_range(const gradient_tile *tile, const bias_tile *bias)
+{
+    if (KEYS_OUTER)
+        return queries_that_see(&tile->s, tile->first, min(tile->first + OUTER, tile->s.keys) - 1);
+    range keys = keys_seen_by(&tile->s, tile->first, min(tile->first + OUTER, tile->s.queries) - 1);
+    if (BIAS_GRADIENT == BY_PAIRS) {
+        keys.begin = bias->inner_first;
+        keys.end = min(keys.end, bias->inner_first + 1);
+    }
+    return keys;
+}
+
+static inline void add_batch_and_head(const arguments *a, const group *g, const bias_tile *bias, const int b,
+                                      const int h, bias_sums *sum)
+{
+    const gradient_tile tile = gradient_tile_at(a, g, KEYS_OUTER, b, h, bias->first);
+    const range inner_rows = inner_range(&tile, bias);
+    for (int i0 = inner_rows.begin; i0 < inner_rows.end; i0 += INNER) {
+        const side inner = side_at(a, &tile.s, !KEYS_OUTER, i0);
+        weights w;
+        gradient_weights(a, g, &tile, &inner, i0, true, false, &w);
+        add_weights(g, &w, sum);
+    }
+}
+
+/* A tile of dB or of dB'; its rows go to scratch where they are still to be summed. */
+static inline void store_sums(const arguments *a, const group *g, const bias_tile *bias, const int slot_id,
+                              __global real *gradient, __global real *scratch, const lanes *sum)
+{
+    __global const struct axis_strides *stride = &a->p->strides[slot_id];
+    __global real *base = scratch ? scratch + ((long)bias->b * a->p->bias_heads + bias->h) * a->p->queries
+                                  : gradient + a->tangent_first * stride->tangent + bias->b * stride->batch +
+                                        bias->h * stride->head;
+#if BIAS_GRADIENT == BY_PAIRS
+    FOR_EACH_SCORE (g, e, slot, inner) {
+        const ilanes row = bias->first + outer_row(g, slot);
+        const int column = bias->inner_first + inner;
+        scatter_real(base, TO_LLANES(row) * stride->row + column, sum[e],
+                     (row < a->p->queries) & (column < a->p->keys));
+    }
+#else
+    const long step = scratch ? 1 : KEYS_OUTER ? stride->column : stride->row;
+    if (owns_slots(g))
+        FOR_EACH_SLOT (slot) {
+            const ilanes row = bias->first + outer_row(g, slot);
+            scatter_real(base, TO_LLANES(row) * step, sum[slot], row < (KEYS_OUTER ? a->p->keys : a->p->queries));
+        }
+#endif
+}
+
+__kernel ENGINE_ATTRIBUTES void attention_bias_gradient(ATTENTION_PARAMETERS)
+{
+    ATTENTION_ARGUMENTS;
+    GROUP(g);
+    const bias_tile bias = bias_tile_of(&a, g.tile);
+    bias_sums sum;
+    CLEAR(sum.d, SUMS);
+    CLEAR(sum.td, SUMS);
+    for (int b = bias.b_first; b < bias.b_last; b++)
+        for (int h = bias.h_first; h < bias.h_last; h++)
+            add_batch_and_head(&a, &g, &bias, b, h, &sum);
+#if BIAS_GRADIENT != BY_PAIRS
+    reduce_sum(&g, sum.d);
+    reduce_sum(&g, sum.td);
+#endif
+    if (a.dbias && tangent_first == 0)
+        store_sums(&a, &g, &bias, SLOT_DBIAS, a.dbias, a.bias_rows, sum.d);
+    if (a.tdbias)
+        store_sums(&a, &g, &bias, SLOT_TDBIAS, a.tdbias, a.tbias_rows, sum.td);
+}
+
+static inline real sum_of_rows(__global const real *rows, const int count)
+{
+    real sum = 0;
+    for (int i = 0; i < count; i++)
+        sum += rows[i];
+    return sum;
+}
+
+/* [.,.,1,1]: one work-item sums the rows of one batch and head of dB. */
+__kernel void attention_sum_bias_rows(ATTENTION_PARAMETERS)
+{
+    ATTENTION_ARGUMENTS;
+    const long n = get_global_id(0);
+    const int b = (int)(n / params->bias_heads), h = (int)(n % params->bias_heads);
+    const long at = n * params->queries;
+    if (a.dbias && tangent_first == 0)
+        a.dbias[row_offset(&a, SLOT_DBIAS, 0, b, h, 0)] = sum_of_rows(a.bias_rows + at, params->queries);
+    if (a.tdbias)
+        a.tdbias[row_offset(&a, SLOT_TDBIAS, tangent_first, b, h, 0)] =
+            sum_of_rows(a.tbias_rows + at, params->queries);
+}
