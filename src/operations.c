@@ -50,6 +50,11 @@ static void define_problem(struct clattn_program_spec *spec, const clattn_proble
     clattn_spec_define(spec, "RULE_SOFTCAP", p->softcap > 0);
     clattn_spec_define(spec, "RULE_MASK", p->present[CLATTN_MASK]);
     clattn_spec_define(spec, "RULE_BIAS", bias);
+    clattn_spec_define(spec, "RULE_SEGMENTS", p->present[CLATTN_Q_SEGMENTS]);
+    clattn_spec_define(spec, "RULE_BLOCK_MASK", p->present[CLATTN_BLOCK_MASK]);
+    clattn_spec_define(spec, "RULE_ALIBI", p->present[CLATTN_ALIBI]);
+    clattn_spec_define(spec, "RULE_LOGIT", p->logit != NULL);
+    clattn_spec_define(spec, "RULE_DROPOUT", p->dropout > 0);
 }
 
 static void define_tangents(struct clattn_program_spec *spec, const clattn_problem *p, int tangents)
@@ -75,19 +80,28 @@ static void define_engine(struct clattn_program_spec *spec, const struct clattn_
     engine->define(spec, tile);
 }
 
-/* Numbers and tensors, the engine's lanes, the rules, the engine's words; the algorithm follows. */
-static void add_sources(struct clattn_program_spec *spec, const struct clattn_engine *engine)
+static void add_source_list(struct clattn_program_spec *spec, const char *const *names)
 {
-    static const char *const common[] = {"common/params.h", "common/types.cl", "common/tensors.cl"};
-    static const char *const rules[] = {"logits/logit.cl", "logits/position.cl", "logits/softcap.cl",
-                                        "logits/mask.cl",  "logits/bias.cl",     "logits/rules.cl"};
-    for (size_t i = 0; i < sizeof common / sizeof *common; i++)
-        clattn_spec_add_source(spec, common[i]);
+    for (int i = 0; names[i]; i++)
+        clattn_spec_add_source(spec, names[i]);
+}
+
+/* Numbers and tensors, the caller's logit function, the engine's lanes, the rules, the engine's words; the
+ * algorithm follows. */
+static void add_sources(struct clattn_program_spec *spec, const struct clattn_engine *engine, const char *logit)
+{
+    static const char *const common[] = {"common/params.h", "common/types.cl", "common/tensors.cl", NULL};
+    static const char *const rules[] = {"logits/logit.cl",    "logits/position.cl", "logits/softcap.cl",
+                                        "logits/user.cl",     "logits/mask.cl",     "logits/bias.cl",
+                                        "logits/segments.cl", "logits/block_mask.cl", "logits/alibi.cl",
+                                        "logits/dropout.cl",  "logits/rules.cl",    NULL};
+    add_source_list(spec, common);
+    spec->logit = logit;
+    if (logit)
+        clattn_spec_add_source(spec, CLATTN_LOGIT_SOURCE);
     clattn_spec_add_source(spec, engine->sources[0]);
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-        clattn_spec_add_source(spec, rules[i]);
-    for (int i = 1; engine->sources[i]; i++)
-        clattn_spec_add_source(spec, engine->sources[i]);
+    add_source_list(spec, rules);
+    add_source_list(spec, engine->sources + 1);
     clattn_spec_add_source(spec, "attention/tiles.cl");
 }
 
@@ -106,7 +120,7 @@ static clattn_status begin_pass(const struct clattn_plan *plan, int tangents, in
     if (!plan->engine->choose_tile(&query, &pass->tile))
         return clattn_fail(CLATTN_UNSUPPORTED, "engine %s: no tile fits %s", plan->engine->name,
                            plan->context->device.name);
-    add_sources(&pass->spec, plan->engine);
+    add_sources(&pass->spec, plan->engine, plan->problem.logit);
     define_problem(&pass->spec, &plan->problem);
     define_tangents(&pass->spec, &plan->problem, tangents);
     define_engine(&pass->spec, plan->engine, &pass->tile);
@@ -150,6 +164,31 @@ static int64_t tiles_over(int64_t rows, int tile)
     return (rows + tile - 1) / tile;
 }
 
+static bool is_packed(const clattn_problem *p)
+{
+    return p->present[CLATTN_CU_SEQLENS_Q];
+}
+
+static int64_t batch_stored(const clattn_problem *p)
+{
+    return is_packed(p) ? 1 : p->batch;
+}
+
+/* Query rows of all heads: elements of [B,Hq,M]. */
+static int64_t query_rows(const clattn_problem *p)
+{
+    return batch_stored(p) * p->heads_q * p->queries;
+}
+
+/* Outer tiles of a launch, over rows of queries or of keys. In a packed batch each sequence ends with a tile of its
+ * own, and so do the rows before the first and behind the last: as many as there can be, see tiles.cl. */
+static int64_t outer_tiles(const clattn_problem *p, int64_t rows, int64_t heads, int tile)
+{
+    if (is_packed(p))
+        return rows == 0 ? 0 : heads * (tiles_over(rows, tile) + p->batch + 2);
+    return p->batch * heads * tiles_over(rows, tile);
+}
+
 /* ---- forward, with tangents ---- */
 
 /* One pass over the keys for up to TANGENTS_A_PASS tangents. */
@@ -161,8 +200,8 @@ static clattn_status plan_forward_pass(struct clattn_plan *plan, int tangent_fir
     clattn_spec_add_source(&pass.spec, "attention/forward.cl");
     CLATTN_TRY(build_pass(plan, &pass));
     plan->tile = pass.tile;
-    return add_tiles(plan, &pass, "attention_forward",
-                     p->batch * p->heads_q * tiles_over(p->queries, pass.tile.outer), tangent_first);
+    return add_tiles(plan, &pass, "attention_forward", outer_tiles(p, p->queries, p->heads_q, pass.tile.outer),
+                     tangent_first);
 }
 
 static clattn_status plan_forward(struct clattn_plan *plan, int tangents)
@@ -225,7 +264,7 @@ static void add_scratch(struct clattn_plan *plan, int slot, int64_t elements)
 static void add_forward_scratch(struct clattn_plan *plan, int tangents)
 {
     const clattn_problem *p = &plan->problem;
-    const int64_t rows = p->batch * p->heads_q * p->queries;
+    const int64_t rows = query_rows(p);
     const bool rounded = p->out_dtype != CLATTN_F32 && p->out_dtype != CLATTN_F64;
     if (!p->present[CLATTN_LSE])
         add_scratch(plan, SLOT_LSE, rows);
@@ -239,21 +278,27 @@ static void add_forward_scratch(struct clattn_plan *plan, int tangents)
         add_scratch(plan, SLOT_TO_FULL, rows * p->head_dim_v * tangents);
 }
 
+static int64_t sink_parts(const clattn_problem *p)
+{
+    return (batch_stored(p) * p->queries + SINK_PART_ROWS - 1) / SINK_PART_ROWS;
+}
+
 static void add_backward_scratch(struct clattn_plan *plan, int tangents)
 {
     const clattn_problem *p = &plan->problem;
-    const int64_t rows = p->batch * p->heads_q * p->queries;
+    const int64_t rows = query_rows(p);
     add_scratch(plan, SLOT_DELTA, rows);
     if (tangents)
         add_scratch(plan, SLOT_TDELTA, rows);
-    if (!wants_bias_gradient(plan))
-        return;
     const struct bias_shape bias = bias_shape_of(p);
-    if (!bias.rows_are_summed)
-        return;
-    add_scratch(plan, SLOT_BIAS_ROWS, bias.batches * bias.heads * p->queries);
-    if (tangents)
-        add_scratch(plan, SLOT_TBIAS_ROWS, bias.batches * bias.heads * p->queries);
+    if (wants_bias_gradient(plan) && bias.rows_are_summed) {
+        add_scratch(plan, SLOT_BIAS_ROWS, bias.batches * bias.heads * p->queries);
+        add_scratch(plan, SLOT_TBIAS_ROWS, tangents ? bias.batches * bias.heads * p->queries : 0);
+    }
+    if (wants(plan, CLATTN_DSINK, CLATTN_TDSINK)) {
+        add_scratch(plan, SLOT_SINK_PARTS, p->heads_q * sink_parts(p));
+        add_scratch(plan, SLOT_TSINK_PARTS, tangents ? p->heads_q * sink_parts(p) : 0);
+    }
 }
 
 /* The kernels of one tangent, or of none. */
@@ -263,17 +308,22 @@ static clattn_status plan_backward_pass(struct clattn_plan *plan, int tangent_fi
     struct pass pass;
     CLATTN_TRY(begin_pass(plan, tangents, 2 * (1 + tangents), &pass));
     clattn_spec_add_source(&pass.spec, "attention/deltas.cl");
+    clattn_spec_add_source(&pass.spec, "attention/sink_gradient.cl");
     clattn_spec_add_source(&pass.spec, "attention/gradients.cl");
     clattn_spec_add_source(&pass.spec, "attention/backward.cl");
     CLATTN_TRY(build_pass(plan, &pass));
     plan->tile = pass.tile;
-    CLATTN_TRY(add_launch(plan, &pass, "attention_deltas", p->batch * p->heads_q * p->queries, 0, tangent_first));
+    CLATTN_TRY(add_launch(plan, &pass, "attention_deltas", query_rows(p), 0, tangent_first));
+    if (wants(plan, CLATTN_DSINK, CLATTN_TDSINK)) {
+        CLATTN_TRY(add_launch(plan, &pass, "attention_sink_parts", p->heads_q * sink_parts(p), 0, tangent_first));
+        CLATTN_TRY(add_launch(plan, &pass, "attention_sink_gradient", p->heads_q, 0, tangent_first));
+    }
     if (wants(plan, CLATTN_DQ, CLATTN_TDQ))
         CLATTN_TRY(add_tiles(plan, &pass, "attention_backward_queries",
-                             p->batch * p->heads_q * tiles_over(p->queries, pass.tile.outer), tangent_first));
+                             outer_tiles(p, p->queries, p->heads_q, pass.tile.outer), tangent_first));
     if (wants(plan, CLATTN_DK, CLATTN_TDK) || wants(plan, CLATTN_DV, CLATTN_TDV))
         CLATTN_TRY(add_tiles(plan, &pass, "attention_backward_keys",
-                             p->batch * p->heads_kv * tiles_over(p->keys, pass.tile.outer), tangent_first));
+                             outer_tiles(p, p->keys, p->heads_kv, pass.tile.outer), tangent_first));
     return CLATTN_SUCCESS;
 }
 
@@ -287,10 +337,10 @@ static clattn_status plan_bias_gradient(struct clattn_plan *plan, int tangent_fi
     clattn_spec_add_source(&pass.spec, "attention/bias_gradient.cl");
     clattn_spec_define(&pass.spec, "BIAS_GRADIENT", bias.by);
     CLATTN_TRY(build_pass(plan, &pass));
-    const int64_t outer_tiles = tiles_over(bias.by == BY_KEYS ? p->keys : p->queries, pass.tile.outer);
-    const int64_t inner_tiles = bias.by == BY_PAIRS ? tiles_over(p->keys, pass.tile.inner) : 1;
-    CLATTN_TRY(add_tiles(plan, &pass, "attention_bias_gradient",
-                         bias.batches * bias.heads * outer_tiles * inner_tiles, tangent_first));
+    const int64_t outer = tiles_over(bias.by == BY_KEYS ? p->keys : p->queries, pass.tile.outer);
+    const int64_t inner = bias.by == BY_PAIRS ? tiles_over(p->keys, pass.tile.inner) : 1;
+    CLATTN_TRY(add_tiles(plan, &pass, "attention_bias_gradient", bias.batches * bias.heads * outer * inner,
+                         tangent_first));
     if (!bias.rows_are_summed)
         return CLATTN_SUCCESS;
     return add_launch(plan, &pass, "attention_sum_bias_rows", bias.batches * bias.heads, 0, tangent_first);

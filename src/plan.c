@@ -1,6 +1,7 @@
 /* Plans: a problem checked, an engine chosen, programs compiled, facts laid out for the device. */
 #include "plan.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,9 @@ static void fill_params(const clattn_problem *p, struct attention_params *params
                                                    extent.stride[3], extent.stride[4]};
     }
     params->batch = (int)p->batch;
+    params->batch_stored = p->present[CLATTN_CU_SEQLENS_Q] ? 1 : (int)p->batch;
+    params->block_rows = (int)p->block_rows;
+    params->block_columns = (int)p->block_columns;
     params->heads_q = (int)p->heads_q;
     params->heads_kv = (int)p->heads_kv;
     params->heads_per_kv = p->heads_kv ? (int)(p->heads_q / p->heads_kv) : 1;
@@ -55,6 +59,11 @@ static void fill_params(const clattn_problem *p, struct attention_params *params
     params->softcap = (float)p->softcap;
     params->scale_f64 = bits_of(p->scale);
     params->softcap_f64 = bits_of(p->softcap);
+    params->dropout_seed = p->dropout_seed;
+    params->dropout_offset = p->dropout_offset;
+    params->dropout_threshold = (uint32_t)floor(p->dropout * 4294967296.0);
+    params->dropout_scale = (float)(1 / (1 - p->dropout));
+    params->dropout_scale_f64 = bits_of(1 / (1 - p->dropout));
 }
 
 static clattn_status create_params(struct clattn_plan *plan)

@@ -197,20 +197,26 @@ static clattn_status check_extent(const clattn_problem *p, clattn_tensor tensor,
     return CLATTN_SUCCESS;
 }
 
-/* Options that the contract has and this version does not. */
-static clattn_status check_built(const clattn_problem *p)
+/* Options that need each other, or exclude each other. */
+static clattn_status check_options(const clattn_problem *p)
 {
-    static const clattn_tensor later[] = {CLATTN_Q_SEGMENTS,   CLATTN_KV_SEGMENTS, CLATTN_CU_SEQLENS_Q,
-                                          CLATTN_CU_SEQLENS_K, CLATTN_ALIBI,       CLATTN_BLOCK_MASK,
-                                          CLATTN_SINK,         CLATTN_LOGIT_DATA};
-    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
-        if (p->present[later[i]])
-            return clattn_fail(CLATTN_UNSUPPORTED, "%s: not built yet", clattn_tensor_name(later[i]));
-    if (p->logit)
-        return clattn_fail(CLATTN_UNSUPPORTED, "logit: not built yet");
-    if (p->dropout > 0)
-        return clattn_fail(CLATTN_UNSUPPORTED, "dropout: not built yet");
-    return CLATTN_SUCCESS;
+    static const clattn_tensor pairs[][2] = {{CLATTN_Q_SEGMENTS, CLATTN_KV_SEGMENTS},
+                                             {CLATTN_CU_SEQLENS_Q, CLATTN_CU_SEQLENS_K}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        if (p->present[pairs[i][0]] != p->present[pairs[i][1]]) {
+            const bool first = p->present[pairs[i][0]];
+            return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: present without %s",
+                               clattn_tensor_name(pairs[i][first ? 0 : 1]),
+                               clattn_tensor_name(pairs[i][first ? 1 : 0]));
+        }
+    if (p->present[CLATTN_CU_SEQLENS_Q] && p->present[CLATTN_KV_LENGTHS])
+        return clattn_fail(CLATTN_INVALID_ARGUMENT, "kv_lengths: present with cu_seqlens_q, expected one of them");
+    if (p->present[CLATTN_LOGIT_DATA] && !p->logit)
+        return clattn_fail(CLATTN_INVALID_ARGUMENT, "logit_data: present without logit");
+    if (!p->present[CLATTN_BLOCK_MASK])
+        return CLATTN_SUCCESS;
+    CLATTN_TRY(check_size("block_rows", p->block_rows, 1, CLATTN_MAX_ROWS));
+    return check_size("block_columns", p->block_columns, 1, CLATTN_MAX_ROWS);
 }
 
 clattn_status clattn_problem_check(const clattn_problem *problem, clattn_operation operation)
@@ -224,9 +230,10 @@ clattn_status clattn_problem_check(const clattn_problem *problem, clattn_operati
     CLATTN_TRY(check_numbers(problem));
     CLATTN_TRY(check_position(problem));
     CLATTN_TRY(check_presence(problem, operation));
+    CLATTN_TRY(check_options(problem));
     for (int t = 0; t < CLATTN_TENSOR_COUNT; t++)
         if (problem->present[t])
             CLATTN_TRY(check_extent(problem, (clattn_tensor)t,
                                     clattn_problem_is_output(problem, operation, (clattn_tensor)t)));
-    return check_built(problem);
+    return CLATTN_SUCCESS;
 }

@@ -12,6 +12,7 @@
 
 struct clattn_program_entry {
     struct clattn_program_spec spec;
+    char *logit; /* the spec's, owned */
     cl_program program;
     struct clattn_program_entry *next;
 };
@@ -40,6 +41,7 @@ void clattn_program_store_clear(struct clattn_program_store *store)
         struct clattn_program_entry *entry = store->first;
         store->first = entry->next;
         clReleaseProgram(entry->program);
+        free(entry->logit);
         free(entry);
     }
     pthread_mutex_destroy(&store->lock);
@@ -61,14 +63,16 @@ static bool same_spec(const struct clattn_program_spec *a, const struct clattn_p
     for (int i = 0; i < a->source_count; i++)
         if (strcmp(a->sources[i], b->sources[i]) != 0)
             return false;
-    return true;
+    return a->logit && b->logit ? strcmp(a->logit, b->logit) == 0 : a->logit == b->logit;
 }
 
-static const struct clattn_source *find_source(const char *name)
+static const char *find_source(const struct clattn_program_spec *spec, const char *name)
 {
+    if (strcmp(name, CLATTN_LOGIT_SOURCE) == 0)
+        return spec->logit;
     for (size_t i = 0; i < clattn_source_count; i++)
         if (strcmp(clattn_sources[i].name, name) == 0)
-            return &clattn_sources[i];
+            return clattn_sources[i].text;
     return NULL;
 }
 
@@ -79,12 +83,12 @@ static clattn_status create_program(clattn_context *context, const struct clattn
     const char *texts[2 * CLATTN_MAX_SOURCES];
     char lines[CLATTN_MAX_SOURCES][96];
     for (int i = 0; i < spec->source_count; i++) {
-        const struct clattn_source *source = find_source(spec->sources[i]);
-        if (!source)
+        const char *text = find_source(spec, spec->sources[i]);
+        if (!text)
             return clattn_fail(CLATTN_BUILD_ERROR, "%s: not among the embedded kernels", spec->sources[i]);
         snprintf(lines[i], sizeof lines[i], "\n#line 1 \"%s\"\n", spec->sources[i]);
         texts[2 * i] = lines[i];
-        texts[2 * i + 1] = source->text;
+        texts[2 * i + 1] = text;
     }
     cl_int error;
     *program = clCreateProgramWithSource(context->cl, 2 * (cl_uint)spec->source_count, texts, NULL, &error);
@@ -122,18 +126,38 @@ static clattn_status build(clattn_context *context, const struct clattn_program_
     return status;
 }
 
+/* An entry with its own copy of what the spec borrows from the caller, and no program yet. */
+static struct clattn_program_entry *new_entry(const struct clattn_program_spec *spec)
+{
+    struct clattn_program_entry *entry = calloc(1, sizeof *entry);
+    if (!entry)
+        return NULL;
+    entry->spec = *spec;
+    if (!spec->logit)
+        return entry;
+    const size_t size = strlen(spec->logit) + 1;
+    entry->logit = malloc(size);
+    if (!entry->logit) {
+        free(entry);
+        return NULL;
+    }
+    memcpy(entry->logit, spec->logit, size);
+    entry->spec.logit = entry->logit;
+    return entry;
+}
+
 static clattn_status add(clattn_context *context, const struct clattn_program_spec *spec, cl_program *program)
 {
     struct clattn_program_store *store = &context->programs;
-    struct clattn_program_entry *entry = malloc(sizeof *entry);
+    struct clattn_program_entry *entry = new_entry(spec);
     if (!entry)
         return clattn_fail(CLATTN_OUT_OF_MEMORY, "host memory for a program");
     const clattn_status status = build(context, spec, &entry->program);
     if (status != CLATTN_SUCCESS) {
+        free(entry->logit);
         free(entry);
         return status;
     }
-    entry->spec = *spec;
     entry->next = store->first;
     store->first = entry;
     store->built++;

@@ -14,7 +14,11 @@ struct clattn_program_spec {
     const char *sources[CLATTN_MAX_SOURCES]; /* names in cl/, in order; static strings */
     int source_count;
     char options[CLATTN_OPTIONS_SIZE];
+    const char *logit; /* the caller's logit function, or NULL; takes the place of CLATTN_LOGIT_SOURCE */
 };
+
+/* The name in `sources` that stands for the caller's text. */
+#define CLATTN_LOGIT_SOURCE "logit"
 
 void clattn_spec_add_source(struct clattn_program_spec *spec, const char *name);
 /* Appends " -D NAME=value". */

@@ -174,7 +174,8 @@ int clattn_problem_shape(const clattn_problem *p, clattn_tensor tensor, int64_t 
         shape[0] = p->heads_q;
         return 1;
     case AXES_ANY:
-        break;
+        shape[0] = p->logit_data_count;
+        return 1;
     }
     return 0;
 }
@@ -207,8 +208,6 @@ struct clattn_extent clattn_tensor_extent(const clattn_problem *problem, clattn_
 
 size_t clattn_problem_bytes(const clattn_problem *problem, clattn_tensor tensor)
 {
-    if (table[tensor].axes == AXES_ANY)
-        return 0;
     const struct clattn_extent extent = clattn_tensor_extent(problem, tensor);
     uint64_t last = 0;
     for (int axis = 0; axis < 5; axis++) {

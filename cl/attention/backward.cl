@@ -19,8 +19,8 @@ static inline void sum_query_gradients(const arguments *a, const group *g, const
 {
     CLEAR(sum->dq, OUTPUTS(HEAD_DIM_CLASS));
     CLEAR(sum->tdq, OUTPUTS(HEAD_DIM_CLASS));
-    const range keys = keys_seen_by(&tile->s, tile->first, min(tile->first + OUTER, tile->s.queries) - 1);
-    for (int j0 = keys.begin; j0 < keys.end; j0 += INNER) {
+    const range keys = inner_rows(&tile->s, false, tile->first);
+    FOR_EACH_INNER_TILE (g, j0, &tile->r, false, tile->first, keys) {
         const side inner = side_at(a, &tile->s, true, j0);
         weights w;
         gradient_weights(a, g, tile, &inner, j0, false, careful, &w);
@@ -48,20 +48,19 @@ __kernel ENGINE_ATTRIBUTES void attention_backward_queries(ATTENTION_PARAMETERS)
 {
     ATTENTION_ARGUMENTS;
     GROUP(g);
-    const place at = place_of(g.tile, params->queries, params->heads_q);
+    const place at = place_of(&a, g.tile, false, params->heads_q);
     const gradient_tile tile = gradient_tile_at(&a, &g, false, at.b, at.h, at.first);
     query_gradients sum;
     TWICE_IF_NOT_FINITE (careful, query_gradients_finite(&g, &sum))
         sum_query_gradients(&a, &g, &tile, careful, &sum);
 
+    const int dims = params->head_dim;
     if (a.dq && tangent_first == 0) {
-        const target to =
-            rows_target(&a, a.dq, SLOT_DQ, 0, at.b, at.h, at.first, params->queries, params->head_dim);
+        const target to = QUERY_TARGET(&a, &tile.s, dq, SLOT_DQ, 0, at.first, dims);
         store_tile(&g, &to, sum.dq, HEAD_DIM_CLASS, tile.r.scale);
     }
     if (a.tdq) {
-        const target to = rows_target(&a, a.tdq, SLOT_TDQ, tangent_first, at.b, at.h, at.first, params->queries,
-                                      params->head_dim);
+        const target to = QUERY_TARGET(&a, &tile.s, tdq, SLOT_TDQ, tangent_first, at.first, dims);
         store_tile(&g, &to, sum.tdq, HEAD_DIM_CLASS, tile.r.scale);
     }
 }
@@ -78,8 +77,8 @@ typedef struct {
 static inline void add_head(const arguments *a, const group *g, const gradient_tile *tile, const bool careful,
                             key_gradients *sum)
 {
-    const range queries = queries_that_see(&tile->s, tile->first, min(tile->first + OUTER, tile->s.keys) - 1);
-    for (int i0 = queries.begin; i0 < queries.end; i0 += INNER) {
+    const range queries = inner_rows(&tile->s, true, tile->first);
+    FOR_EACH_INNER_TILE (g, i0, &tile->r, true, tile->first, queries) {
         const side inner = side_at(a, &tile->s, false, i0);
         weights w;
         gradient_weights(a, g, tile, &inner, i0, false, careful, &w);
@@ -124,24 +123,25 @@ static inline bool key_gradients_finite(const group *g, const key_gradients *sum
                              !finite_outputs(sum->tdv, OUTPUTS(HEAD_DIM_V_CLASS)));
 }
 
-static inline void store_keys(const arguments *a, const group *g, const place *at, const real scale,
-                              const key_gradients *sum)
+static inline void store_keys(const arguments *a, const group *g, const gradient_tile *tile, const key_gradients *sum)
 {
-    const int keys = a->p->keys, dims = a->p->head_dim, dims_v = a->p->head_dim_v, t = a->tangent_first;
+    const sequence *s = &tile->s;
+    const real scale = tile->r.scale;
+    const int dims = a->p->head_dim, dims_v = a->p->head_dim_v, t = a->tangent_first;
     if (a->dk && t == 0) {
-        const target to = rows_target(a, a->dk, SLOT_DK, 0, at->b, at->h, at->first, keys, dims);
+        const target to = KEY_TARGET(a, s, dk, SLOT_DK, 0, tile->first, dims);
         store_tile(g, &to, sum->dk, HEAD_DIM_CLASS, scale);
     }
     if (a->dv && t == 0) {
-        const target to = rows_target(a, a->dv, SLOT_DV, 0, at->b, at->h, at->first, keys, dims_v);
+        const target to = KEY_TARGET(a, s, dv, SLOT_DV, 0, tile->first, dims_v);
         store_tile(g, &to, sum->dv, HEAD_DIM_V_CLASS, 1);
     }
     if (a->tdk) {
-        const target to = rows_target(a, a->tdk, SLOT_TDK, t, at->b, at->h, at->first, keys, dims);
+        const target to = KEY_TARGET(a, s, tdk, SLOT_TDK, t, tile->first, dims);
         store_tile(g, &to, sum->tdk, HEAD_DIM_CLASS, scale);
     }
     if (a->tdv) {
-        const target to = rows_target(a, a->tdv, SLOT_TDV, t, at->b, at->h, at->first, keys, dims_v);
+        const target to = KEY_TARGET(a, s, tdv, SLOT_TDV, t, tile->first, dims_v);
         store_tile(g, &to, sum->tdv, HEAD_DIM_V_CLASS, 1);
     }
 }
@@ -151,10 +151,10 @@ __kernel ENGINE_ATTRIBUTES void attention_backward_keys(ATTENTION_PARAMETERS)
 {
     ATTENTION_ARGUMENTS;
     GROUP(g);
-    const place at = place_of(g.tile, params->keys, params->heads_kv);
+    const place at = place_of(&a, g.tile, true, params->heads_kv);
     gradient_tile tile = gradient_tile_at(&a, &g, true, at.b, at.h * params->heads_per_kv, at.first);
     key_gradients sum;
     TWICE_IF_NOT_FINITE (careful, key_gradients_finite(&g, &sum))
         sum_key_gradients(&a, &g, &tile, &at, careful, &sum);
-    store_keys(&a, &g, &at, tile.r.scale, &sum);
+    store_keys(&a, &g, &tile, &sum);
 }

@@ -11,7 +11,8 @@
 #endif
 #define KEYS_OUTER (BIAS_GRADIENT == BY_KEYS)
 
-/* Which batch elements and heads are summed into a tile of dB. */
+/* Which sequences and heads are summed into a tile of dB. Rows are counted in memory: in a packed batch a tile may
+ * hold rows of several sequences. */
 typedef struct {
     int b, h; /* of dB */
     int b_first, b_last, h_first, h_last;
@@ -22,18 +23,18 @@ typedef struct {
 static inline bias_tile bias_tile_of(const arguments *a, const long launch_tile)
 {
     __global const struct attention_params *p = a->p;
-    const int outer_rows = KEYS_OUTER ? p->keys : p->queries;
     const long inner_tiles = BIAS_GRADIENT == BY_PAIRS ? ((long)p->keys + INNER - 1) / INNER : 1;
-    const int heads = p->bias_heads;
-    const place at = place_of(launch_tile / inner_tiles, outer_rows, heads);
-    const bool all_b = p->bias_batches == 1, all_h = heads == 1;
-    const bias_tile tile = {at.b,
-                            at.h,
-                            all_b ? 0 : at.b,
-                            all_b ? p->batch : at.b + 1,
-                            all_h ? 0 : at.h,
-                            all_h ? p->heads_q : at.h + 1,
-                            at.first,
+    const long outer_tiles = ((long)(KEYS_OUTER ? p->keys : p->queries) + OUTER - 1) / OUTER;
+    const long outer_tile = launch_tile / inner_tiles;
+    const int h = (int)(outer_tile / outer_tiles % p->bias_heads), b = (int)(outer_tile / outer_tiles / p->bias_heads);
+    const bool all_b = p->bias_batches == 1, all_h = p->bias_heads == 1;
+    const bias_tile tile = {b,
+                            h,
+                            all_b ? 0 : b,
+                            all_b ? p->batch : b + 1,
+                            all_h ? 0 : h,
+                            all_h ? p->heads_q : h + 1,
+                            (int)(outer_tile % outer_tiles) * OUTER,
                             (int)(launch_tile % inner_tiles) * INNER};
     return tile;
 }
@@ -62,24 +63,26 @@ static inline void add_weights(const group *g, const weights *w, bias_sums *sum)
     }
 }
 
-static inline range inner_range(const gradient_tile *tile, const bias_tile *bias)
+/* The inner rows of a sequence that a tile of dB sums over. */
+static inline range summed_rows(const gradient_tile *tile, const bias_tile *bias)
 {
-    if (KEYS_OUTER)
-        return queries_that_see(&tile->s, tile->first, min(tile->first + OUTER, tile->s.keys) - 1);
-    range keys = keys_seen_by(&tile->s, tile->first, min(tile->first + OUTER, tile->s.queries) - 1);
+    range rows = inner_rows(&tile->s, KEYS_OUTER, tile->first);
     if (BIAS_GRADIENT == BY_PAIRS) {
-        keys.begin = bias->inner_first;
-        keys.end = min(keys.end, bias->inner_first + 1);
+        const int only = bias->inner_first - tile->s.first_key;
+        rows.begin = rows.begin < rows.end && only + INNER > rows.begin ? only : rows.end;
+        rows.end = min(rows.end, only + 1);
     }
-    return keys;
+    return rows;
 }
 
-static inline void add_batch_and_head(const arguments *a, const group *g, const bias_tile *bias, const int b,
-                                      const int h, bias_sums *sum)
+static inline void add_sequence_and_head(const arguments *a, const group *g, const bias_tile *bias, const int b,
+                                         const int h, bias_sums *sum)
 {
-    const gradient_tile tile = gradient_tile_at(a, g, KEYS_OUTER, b, h, bias->first);
-    const range inner_rows = inner_range(&tile, bias);
-    for (int i0 = inner_rows.begin; i0 < inner_rows.end; i0 += INNER) {
+    const sequence s = sequence_of(a, b, h, KEYS_OUTER);
+    const int first = bias->first - (KEYS_OUTER ? s.first_key : s.first_query);
+    const gradient_tile tile = gradient_tile_at(a, g, KEYS_OUTER, b, h, first);
+    const range rows = summed_rows(&tile, bias);
+    FOR_EACH_INNER_TILE (g, i0, &tile.r, KEYS_OUTER, first, rows) {
         const side inner = side_at(a, &tile.s, !KEYS_OUTER, i0);
         weights w;
         gradient_weights(a, g, &tile, &inner, i0, true, false, &w);
@@ -122,7 +125,7 @@ __kernel ENGINE_ATTRIBUTES void attention_bias_gradient(ATTENTION_PARAMETERS)
     CLEAR(sum.td, SUMS);
     for (int b = bias.b_first; b < bias.b_last; b++)
         for (int h = bias.h_first; h < bias.h_last; h++)
-            add_batch_and_head(&a, &g, &bias, b, h, &sum);
+            add_sequence_and_head(&a, &g, &bias, b, h, &sum);
 #if BIAS_GRADIENT != BY_PAIRS
     reduce_sum(&g, sum.d);
     reduce_sum(&g, sum.td);

@@ -28,9 +28,9 @@ typedef struct {
 
 static inline query_tile query_tile_at(const arguments *a, const group *g)
 {
-    const place at = place_of(g->tile, a->p->queries, a->p->heads_q);
+    const place at = place_of(a, g->tile, false, a->p->heads_q);
     query_tile tile;
-    tile.s = sequence_of(a, at.b, at.h);
+    tile.s = sequence_of(a, at.b, at.h, false);
     tile.r = rules_of(a, &tile.s);
     tile.first = at.first;
     tile.q = hold(g, QUERY_ROWS(a, &tile.s, q, SLOT_Q, 0, at.first, a->p->head_dim));
@@ -41,13 +41,17 @@ static inline query_tile query_tile_at(const arguments *a, const group *g)
     return tile;
 }
 
-static inline void start(running *run)
+/* A sink is one more logit that a row starts with: weight exp(0) and no value. */
+static inline void start(const arguments *a, const group *g, const query_tile *tile, running *run)
 {
+    const real sink = a->sink && tile->s.owned ? a->sink[tile->s.h] : (real)-INFINITY;
+    const bool counts = owns_slots(g) && sink != -INFINITY;
     FOR_EACH_SLOT (slot) {
-        run->maximum[slot] = -INFINITY;
-        run->sum[slot] = 0;
+        run->maximum[slot] = sink;
+        run->sum[slot] = counts ? 1 : 0;
         for (int t = 0; t < TANGENTS; t++)
-            run->tangent_sum[t][slot] = 0;
+            run->tangent_sum[t][slot] =
+                counts && a->tsink ? a->tsink[(a->tangent_first + t) * a->p->heads_q + tile->s.h] : (real)0;
     }
     CLEAR(run->output, OUTPUTS(HEAD_DIM_V_CLASS));
     for (int t = 0; t < TANGENTS; t++)
@@ -104,9 +108,17 @@ static inline void raise_maxima(const group *g, const lanes *scores, running *ru
     }
 }
 
-/* Scores become p = exp(S - m), tangents p S'; their sums go to l and r. Each tile is summed from zero. */
-static inline void exponentiate(const group *g, const lanes *base, const lanes *keep, const bool careful,
-                                running *run, lanes *scores, lanes tangents[TANGENT_ARRAY][SCORES])
+static inline lanes dropout_at(const query_tile *tile, const group *g, const int slot, const int key)
+{
+    const pair at = {tile->first + outer_row(g, slot), TO_ILANES(key), ALL_LANES};
+    return dropout_of(&tile->r, &at);
+}
+
+/* Scores become Z p with p = exp(S - m), tangents Z p S'; the sums of p and p S' go to l and r. Each tile is summed
+ * from zero. */
+static inline void exponentiate(const group *g, const query_tile *tile, const int j0, const lanes *base,
+                                const lanes *keep, const bool careful, running *run, lanes *scores,
+                                lanes tangents[TANGENT_ARRAY][SCORES])
 {
     lanes sum[OUTER_SLOTS], tangent_sum[TANGENT_ARRAY][OUTER_SLOTS];
     FOR_EACH_SLOT (slot) {
@@ -117,12 +129,13 @@ static inline void exponentiate(const group *g, const lanes *base, const lanes *
     FOR_EACH_SCORE (g, e, slot, inner) {
         const ilanes attends = scores[e] != -INFINITY;
         const lanes p = exp(scores[e] - base[slot]);
+        const lanes z = dropout_at(tile, g, slot, j0 + inner);
         sum[slot] += p;
-        scores[e] = masked(p, attends, careful);
+        scores[e] = masked(z * p, attends, careful);
         for (int t = 0; t < TANGENTS; t++) {
             const lanes weight = p * tangents[t][e];
             tangent_sum[t][slot] += weight;
-            tangents[t][e] = masked(weight, attends, careful);
+            tangents[t][e] = masked(z * weight, attends, careful);
         }
     }
     FOR_EACH_SLOT (slot) {
@@ -140,7 +153,7 @@ static inline void step(const arguments *a, const group *g, const query_tile *ti
     lanes base[OUTER_SLOTS], keep[OUTER_SLOTS];
     score(a, g, tile, j0, scores, tangents);
     raise_maxima(g, scores, run, base, keep);
-    exponentiate(g, base, keep, careful, run, scores, tangents);
+    exponentiate(g, tile, j0, base, keep, careful, run, scores, tangents);
 
     const view v = KEY_ROWS(a, &tile->s, v, SLOT_V, 0, j0, a->p->head_dim_v);
     view tv[TANGENT_ARRAY];
@@ -186,23 +199,37 @@ static inline bool all_finite(const group *g, const running *run)
     return !group_any(g, !finite);
 }
 
-/* Rows of O or O', rounded to the output type, and unrounded where the call keeps them. */
-static inline void store_output(const arguments *a, const group *g, const query_tile *tile, const int slot_id,
-                                const int t, __global out_t *rounded, __global real *full, const lanes *output)
+/* Rows of O or O' unrounded, where the call keeps them. */
+static inline void store_full(const arguments *a, const group *g, const query_tile *tile, const int t,
+                              __global real *full, const lanes *output)
 {
     const sequence *s = &tile->s;
-    if (rounded) {
-        const target to =
-            rows_target(a, rounded, slot_id, t, s->b, s->h, tile->first, s->queries, a->p->head_dim_v);
-        store_tile(g, &to, output, HEAD_DIM_V_CLASS, 1);
+    const long first = stat_index(a, t, s->batch, s->h, s->first_query + tile->first);
+    FOR_EACH_OUTPUT (g, e, slot, d, HEAD_DIM_V_CLASS) {
+        const ilanes row = outer_row(g, slot);
+        scatter_real(full, (first + TO_LLANES(row)) * a->p->head_dim_v + d, output[e],
+                     (row + tile->first < s->queries) & (d < a->p->head_dim_v));
     }
-    if (full) {
-        const long first = stat_index(a, t, s->b, s->h, tile->first);
-        FOR_EACH_OUTPUT (g, e, slot, d, HEAD_DIM_V_CLASS) {
-            const ilanes row = outer_row(g, slot);
-            scatter_real(full, (first + TO_LLANES(row)) * a->p->head_dim_v + d, output[e],
-                         (row + tile->first < s->queries) & (d < a->p->head_dim_v));
+}
+
+static inline void store_outputs(const arguments *a, const group *g, const query_tile *tile, const running *run)
+{
+    const sequence *s = &tile->s;
+    const int dims = a->p->head_dim_v;
+    if (a->o) {
+        const target to = QUERY_TARGET(a, s, o, SLOT_O, 0, tile->first, dims);
+        store_tile(g, &to, run->output, HEAD_DIM_V_CLASS, 1);
+    }
+    if (a->o_full)
+        store_full(a, g, tile, 0, a->o_full, run->output);
+    for (int t = 0; t < TANGENTS; t++) {
+        const int tangent = a->tangent_first + t;
+        if (a->to) {
+            const target to = QUERY_TARGET(a, s, to, SLOT_TO, tangent, tile->first, dims);
+            store_tile(g, &to, run->tangent_output[t], HEAD_DIM_V_CLASS, 1);
         }
+        if (a->to_full)
+            store_full(a, g, tile, tangent, a->to_full, run->tangent_output[t]);
     }
 }
 
@@ -212,7 +239,7 @@ static inline void store_rows(const arguments *a, const group *g, const query_ti
     FOR_EACH_SLOT (slot) {
         const ilanes row = outer_row(g, slot) + tile->first;
         const ilanes inside = row < s->queries;
-        const llanes at = stat_index(a, 0, s->b, s->h, 0) + TO_LLANES(row);
+        const llanes at = stat_index(a, 0, s->batch, s->h, s->first_query) + TO_LLANES(row);
         const lanes log_sum = log(run->sum[slot]);
         const lanes lse = run->maximum[slot] + log_sum;
         /* what lse lost, so that lse + low is m + log l; an empty row has lost nothing */
@@ -223,7 +250,7 @@ static inline void store_rows(const arguments *a, const group *g, const query_ti
             scatter_real(a->lse_low, at, low, inside);
         for (int t = 0; t < TANGENTS; t++)
             if (a->tlse)
-                scatter_real(a->tlse, stat_index(a, a->tangent_first + t, s->b, s->h, 0) + TO_LLANES(row),
+                scatter_real(a->tlse, stat_index(a, a->tangent_first + t, s->batch, s->h, s->first_query) + TO_LLANES(row),
                              run->tangent_sum[t][slot], inside);
     }
 }
@@ -234,20 +261,17 @@ __kernel ENGINE_ATTRIBUTES void attention_forward(ATTENTION_PARAMETERS)
     ATTENTION_ARGUMENTS;
     GROUP(g);
     const query_tile tile = query_tile_at(&a, &g);
-    const range keys =
-        keys_seen_by(&tile.s, tile.first, min(tile.first + OUTER, tile.s.queries) - 1);
+    const range keys = inner_rows(&tile.s, false, tile.first);
 
     running run;
     TWICE_IF_NOT_FINITE (careful, all_finite(&g, &run)) {
-        start(&run);
-        for (int j0 = keys.begin; j0 < keys.end; j0 += INNER)
+        start(&a, &g, &tile, &run);
+        FOR_EACH_INNER_TILE (&g, j0, &tile.r, false, tile.first, keys)
             step(&a, &g, &tile, j0, careful, &run);
         finish(&g, &run);
     }
 
-    store_output(&a, &g, &tile, SLOT_O, 0, a.o, a.o_full, run.output);
-    for (int t = 0; t < TANGENTS; t++)
-        store_output(&a, &g, &tile, SLOT_TO, tangent_first + t, a.to, a.to_full, run.tangent_output[t]);
+    store_outputs(&a, &g, &tile, &run);
     if (owns_slots(&g))
         store_rows(&a, &g, &tile, &run);
 }

@@ -1,11 +1,11 @@
 /*
  * The backward pass up to its weights: for a tile of pairs
  *     P  = exp(S - L)
- *     dS = P (dP - delta)          dP  = dO V^T
+ *     dS = P (Z dP - delta)        dP  = dO V^T
  *     dX = g dS                    g   = dS/dX
  * and with a tangent
  *     P'  = P (S' - mu)            mu  = L'
- *     dS' = P' (dP - delta) + P (dP' - delta')
+ *     dS' = P' (Z dP - delta) + P (Z dP' - delta')
  *     dX' = g' dS + g dS'          g'  = X' d2S/dX2
  * where delta holds sum_d dO O - dL of the row. The outer rows of a tile are
  * queries or keys, as the caller says; either way a pair is (query, key).
@@ -48,13 +48,13 @@ typedef struct {
 
 static inline row_stats row_stats_of(const arguments *a, const sequence *s, const ilanes query)
 {
-    const llanes at = stat_index(a, 0, s->b, s->h, 0) + TO_LLANES(query);
+    const llanes at = stat_index(a, 0, s->batch, s->h, s->first_query) + TO_LLANES(query);
     row_stats stats;
     stats.lse = gather_real(a->lse, at);
     stats.lse_low = a->lse_low ? gather_real(a->lse_low, at) : TO_LANES(0);
     stats.delta = gather_real(a->delta, at);
 #if TANGENTS
-    stats.mu = gather_real(a->tlse, stat_index(a, a->tangent_first, s->b, s->h, 0) + TO_LLANES(query));
+    stats.mu = gather_real(a->tlse, stat_index(a, a->tangent_first, s->batch, s->h, s->first_query) + TO_LLANES(query));
     stats.tdelta = gather_real(a->tdelta, at);
 #endif
     return stats;
@@ -73,7 +73,7 @@ typedef struct {
 
 static inline void set_sequence(const arguments *a, gradient_tile *tile, const int b, const int h)
 {
-    tile->s = sequence_of(a, b, h);
+    tile->s = sequence_of(a, b, h, tile->keys_outer);
     tile->r = rules_of(a, &tile->s);
 }
 
@@ -81,9 +81,9 @@ static inline gradient_tile gradient_tile_at(const arguments *a, const group *g,
                                              const int h, const int first)
 {
     gradient_tile tile;
-    set_sequence(a, &tile, b, h);
     tile.first = first;
     tile.keys_outer = keys_outer;
+    set_sequence(a, &tile, b, h);
     const side outer = side_at(a, &tile.s, keys_outer, first);
     tile.x = hold(g, outer.x);
     tile.dp = hold(g, outer.dp);
@@ -91,9 +91,9 @@ static inline gradient_tile gradient_tile_at(const arguments *a, const group *g,
         tile.tx = hold(g, outer.tx);
     if (SIDE_HAS_TDP(keys_outer))
         tile.tdp = hold(g, outer.tdp);
-    if (!keys_outer)
+    if (!keys_outer && first < tile.s.queries)
         FOR_EACH_SLOT (slot)
-            tile.stats[slot] = row_stats_of(a, &tile.s, min(first + outer_row(g, slot), tile.s.queries - 1));
+            tile.stats[slot] = row_stats_of(a, &tile.s, clamp(first + outer_row(g, slot), 0, tile.s.queries - 1));
     return tile;
 }
 
@@ -101,7 +101,7 @@ static inline gradient_tile gradient_tile_at(const arguments *a, const group *g,
 enum { P, DX, TP, TDX };
 #define WEIGHTS (TANGENTS ? 4 : 2)
 typedef struct {
-    /* P: X, then P; DX: dP, then dX (dS for the bias); TP: X', then P'; TDX: dP', then dX' (dS') */
+    /* P: X, then P Z; DX: dP, then dX (dS for the bias); TP: X', then P' Z; TDX: dP', then dX' (dS') */
     lanes of[WEIGHTS][SCORES];
 } weights;
 
@@ -130,18 +130,19 @@ static inline void weigh(const gradient_tile *tile, const pair *at, const row_st
 {
     const logit z = logit_of(&tile->r, w->of[P][e], at);
     const lanes p = exp(logit_value(&z) - stats->lse - stats->lse_low);
-    const lanes excess = w->of[DX][e] - stats->delta;
+    const lanes keep = dropout_of(&tile->r, at);
+    const lanes excess = keep * w->of[DX][e] - stats->delta;
     const lanes ds = p * excess;
     const lanes dx = of_bias ? ds : z.slope * ds;
 #if TANGENTS
     const lanes dot_tangent = w->of[TP][e];
     const lanes tp = p * (logit_tangent(&tile->r, &z, 0, dot_tangent, at) - stats->mu);
-    const lanes tds = tp * excess + p * (w->of[TDX][e] - stats->tdelta);
+    const lanes tds = tp * excess + p * (keep * w->of[TDX][e] - stats->tdelta);
     const lanes tdx = of_bias ? tds : z.curve * (tile->r.scale * dot_tangent) * ds + z.slope * tds;
-    w->of[TP][e] = masked(tp, z.attends, careful);
+    w->of[TP][e] = masked(keep * tp, z.attends, careful);
     w->of[TDX][e] = masked(tdx, z.attends, careful);
 #endif
-    w->of[P][e] = masked(p, z.attends, careful);
+    w->of[P][e] = masked(keep * p, z.attends, careful);
     w->of[DX][e] = masked(dx, z.attends, careful);
 }
 

@@ -26,34 +26,86 @@
 /* OpenCL C has no arrays of length 0. */
 #define TANGENT_ARRAY (TANGENTS > 0 ? TANGENTS : 1)
 
-/* Launch tile -> batch element, head and the first row of an outer tile; tiles of one head are neighbours. */
+/* A tile of a launch: its sequence and head, and its first row in that sequence. Tiles of one head are neighbours. */
 typedef struct {
     int b, h;
     int first;
 } place;
 
-static inline place place_of(const long tile, const int rows, const int heads)
+/*
+ * Of a packed batch the host launches as many tiles as there can be; which
+ * sequence one lies in shows here. One that lies behind the last row starts
+ * beyond its sequence and so does nothing.
+ */
+static inline place place_in_packed(const arguments *a, const long tile, const bool keys_outer, const int heads)
 {
-    const long tiles = ((long)rows + OUTER - 1) / OUTER;
+    const int batch = a->p->batch, total = keys_outer ? a->p->keys : a->p->queries;
+    const long tiles = ((long)total + OUTER - 1) / OUTER + batch + 2;
+    __global const int *cu_seqlens = keys_outer ? a->cu_seqlens_k : a->cu_seqlens_q;
+    place at = {0, (int)(tile / tiles), (int)(tile % tiles)};
+    for (; at.b < batch + 1; at.b++) {
+        const range rows = packed_rows(cu_seqlens, at.b, batch, total);
+        const int here = (rows.end - rows.begin + OUTER - 1) / OUTER;
+        if (at.first < here)
+            break;
+        at.first -= here;
+    }
+    at.first *= OUTER;
+    return at;
+}
+
+static inline place place_of(const arguments *a, const long tile, const bool keys_outer, const int heads)
+{
+    if (a->cu_seqlens_q)
+        return place_in_packed(a, tile, keys_outer, heads);
+    const long tiles = ((long)(keys_outer ? a->p->keys : a->p->queries) + OUTER - 1) / OUTER;
     const place at = {(int)(tile / tiles / heads), (int)(tile / tiles % heads), (int)(tile % tiles) * OUTER};
     return at;
 }
+
+/* The inner rows that an outer tile may have something to do with, and the first of them that start a tile which
+ * is not empty, from `inner` on. */
+static inline range inner_rows(const sequence *s, const bool keys_outer, const int first)
+{
+    const range none = {0, 0};
+    if (first >= (keys_outer ? s->keys : s->queries) || first + OUTER <= 0)
+        return none;
+    return keys_outer ? queries_that_see(s, first, min(first + OUTER, s->keys) - 1)
+                      : keys_seen_by(s, first, min(first + OUTER, s->queries) - 1);
+}
+
+static inline int next_tile(const group *g, const rules *r, const bool keys_outer, const int first, int inner,
+                            const int end)
+{
+#if RULES_EMPTY_TILES
+    while (inner < end && (keys_outer ? tile_is_empty(r, inner, INNER, first, OUTER)
+                                      : tile_is_empty(r, first, OUTER, inner, INNER)))
+        inner += INNER;
+    /* PoCL 3.1 cannot form its work-item loops where this loop runs into that of the tiles */
+    group_barrier(g);
+#endif
+    return inner;
+}
+
+/* Inner tiles of `rows` that no rule leaves empty. The loop has no branch around its body: a body may hold barriers. */
+#define FOR_EACH_INNER_TILE(g, inner, r, keys_outer, first, rows)                                               \
+    for (int inner = next_tile(g, r, keys_outer, first, (rows).begin, (rows).end); inner < (rows).end;          \
+         inner = next_tile(g, r, keys_outer, first, inner + INNER, (rows).end))
 
 /* Rows from `first` on of a [B,H,S,dims] tensor; those from `rows` on read as 0. */
 static inline view rows_view(const arguments *a, __global const in_t *tensor, const int slot, const int t,
                              const int b, const int h, const int first, const int rows, const int dims)
 {
     const int tangent = a->tangent_first + t;
-    const view v = {tensor + row_offset(a, slot, tangent, b, h, first), a->p->strides[slot].row, rows - first,
-                    dims};
+    const view v = {tensor + row_offset(a, slot, tangent, b, h, first), a->p->strides[slot].row, rows, dims};
     return v;
 }
 
-/* A view of a query-side (key-side) tensor by its argument name, for sequence s. */
+/* A view of a query-side (key-side) tensor by its argument name, from row `first` of sequence s on. */
 #define QUERY_ROWS(a, s, name, SLOT, t, first, dims)                                                         \
-    rows_view(a, (a)->name, SLOT, t, (s)->b, (s)->h, first, (s)->queries, dims)
+    rows_view(a, (a)->name, SLOT, t, (s)->batch, (s)->h, (s)->first_query + (first), (s)->queries - (first), dims)
 #define KEY_ROWS(a, s, name, SLOT, t, first, dims)                                                           \
-    rows_view(a, (a)->name, SLOT, t, (s)->b, (s)->h_kv, first, (s)->keys, dims)
+    rows_view(a, (a)->name, SLOT, t, (s)->batch, (s)->h_kv, (s)->first_key + (first), (s)->keys - (first), dims)
 
 /* Rows of a [B,H,S,dims] result, to be written; those from `rows` on are left alone. */
 typedef struct {
@@ -66,9 +118,17 @@ typedef struct {
 static inline target rows_target(const arguments *a, __global out_t *tensor, const int slot, const int t,
                                  const int b, const int h, const int first, const int rows, const int dims)
 {
-    const target to = {tensor + row_offset(a, slot, t, b, h, first), a->p->strides[slot].row, rows - first, dims};
+    const target to = {tensor + row_offset(a, slot, t, b, h, first), a->p->strides[slot].row, rows, dims};
     return to;
 }
+
+/* The same for query-side (key-side) results. All rows of a key-side result in memory are written, those behind a
+ * kv length too. */
+#define QUERY_TARGET(a, s, name, SLOT, t, first, dims)                                                       \
+    rows_target(a, (a)->name, SLOT, t, (s)->batch, (s)->h, (s)->first_query + (first), (s)->queries - (first), dims)
+#define KEY_TARGET(a, s, name, SLOT, t, first, dims)                                                         \
+    rows_target(a, (a)->name, SLOT, t, (s)->batch, (s)->h_kv, (s)->first_key + (first),                      \
+                ((a)->cu_seqlens_k ? (s)->keys : (a)->p->keys) - (first), dims)
 
 /* Writes factor * output. */
 static inline void store_tile(const group *g, const target *to, const lanes *output, const int dim_class,
@@ -76,7 +136,8 @@ static inline void store_tile(const group *g, const target *to, const lanes *out
 {
     FOR_EACH_OUTPUT (g, e, slot, d, dim_class) {
         const ilanes row = outer_row(g, slot);
-        scatter_out(to->data, TO_LLANES(row) * to->stride + d, factor * output[e], (row < to->rows) & (d < to->dims));
+        scatter_out(to->data, TO_LLANES(row) * to->stride + d, factor * output[e],
+                    (row < to->rows) & (d < to->dims));
     }
 }
 

@@ -64,7 +64,9 @@
     X(DELTA, delta, real)     /* [B,Hq,M]: sum_d dO O - dL */                                                \
     X(TDELTA, tdelta, real)   /* [B,Hq,M]: the tangent of it, for one tangent at a time */                   \
     X(BIAS_ROWS, bias_rows, real)   /* [B|1,Hq|1,M]: dB of a bias that broadcasts queries and keys, by row */ \
-    X(TBIAS_ROWS, tbias_rows, real) /* the tangent of it */
+    X(TBIAS_ROWS, tbias_rows, real) /* the tangent of it */                                                 \
+    X(SINK_PARTS, sink_parts, real) /* [Hq, parts]: dsink summed over parts of the rows */                  \
+    X(TSINK_PARTS, tsink_parts, real)
 
 #define ATTENTION_TENSORS(X) ATTENTION_CALL_TENSORS(X) ATTENTION_SCRATCH_TENSORS(X)
 
@@ -82,6 +84,9 @@ enum attention_slot { ATTENTION_TENSORS(ATTENTION_SLOT) SLOT_COUNT };
 #define PARAMS_UINT uint32_t
 #endif
 
+/* Rows that one work-item adds up for the gradient of the sink. */
+#define SINK_PART_ROWS 256
+
 /* Distances in elements, as clattn_strides. */
 struct axis_strides {
     PARAMS_LONG tangent, batch, head, row, column;
@@ -90,14 +95,20 @@ struct axis_strides {
 /* A plan's facts that are not compiled in; one read-only buffer a plan. */
 struct attention_params {
     struct axis_strides strides[SLOT_COUNT];
-    int batch, heads_q, heads_kv, heads_per_kv; /* heads_per_kv = Hq / Hkv */
+    int batch, heads_q, heads_kv, heads_per_kv; /* batch: B, or sequences; heads_per_kv = Hq / Hkv */
+    int batch_stored;                           /* batch axis of [B,H,S,D] tensors: 1 in a packed batch */
     int queries, keys;                          /* M, N */
     int bias_batches, bias_heads;               /* leading axes of the bias: 1 where it broadcasts */
     int head_dim, head_dim_v;                   /* D, Dv */
     int diagonal_top_left;                      /* 1: the diagonal is j = i; 0: j = i + N - M */
     int left, right;                            /* window about the diagonal, large = unbounded */
+    int block_rows, block_columns;              /* bm, bn of the block mask */
     float scale, softcap;
     PARAMS_ULONG scale_f64, softcap_f64;        /* bit patterns of doubles, for programs in f64 */
+    PARAMS_ULONG dropout_seed, dropout_offset;  /* Philox4x32-10 key and counter */
+    PARAMS_UINT dropout_threshold;              /* keep a word >= floor(p 2^32) */
+    float dropout_scale;                        /* 1 / (1 - p) */
+    PARAMS_ULONG dropout_scale_f64;
 };
 
 /* Elements before the first one of each tensor in its buffer: they belong to

@@ -6,16 +6,23 @@
  */
 typedef real lanes;
 typedef int ilanes;
+typedef uint ulanes;
 typedef long llanes;
 
 #define ALL_LANES 1 /* true in every lane, as a comparison gives it */
 #define TO_LANES(x) ((lanes)(x))
 #define TO_ILANES(x) ((ilanes)(x))
+#define TO_ULANES(x) ((ulanes)(x))
 #define TO_LLANES(x) ((llanes)(x))
 
 static inline lanes gather_real(__global const real *base, const llanes at) { return base[at]; }
 static inline lanes gather_bias(__global const bias_t *base, const llanes at) { return LOAD_BIAS(base + at); }
 static inline ilanes gather_byte(__global const uchar *base, const llanes at) { return base[at]; }
+
+static inline ilanes gather_int(__global const int *base, const llanes at) { return base[at]; }
+
+/* The caller's logit function, compiled into the program, for each lane. */
+#define CALL_LOGIT(x, b, h, query, key, data, y, dy, ddy) clattn_logit(x, b, h, query, key, data, y, dy, ddy)
 
 /* Stores where `where` holds. */
 static inline void scatter_out(__global out_t *base, const llanes at, const lanes value, const ilanes where)

@@ -49,13 +49,15 @@ static inline long row_offset(const arguments *a, const int slot, const int t, c
 /* Index into [T,B,Hq,M] arrays of rows, which are always contiguous. */
 static inline long stat_index(const arguments *a, const int t, const int b, const int h, const long row)
 {
-    return (((long)t * a->p->batch + b) * a->p->heads_q + h) * a->p->queries + row;
+    return (((long)t * a->p->batch_stored + b) * a->p->heads_q + h) * a->p->queries + row;
 }
 
 #if IN_TYPE == TYPE_F64
 #define PARAM_SCALE(a) as_double((a)->p->scale_f64)
 #define PARAM_SOFTCAP(a) as_double((a)->p->softcap_f64)
+#define PARAM_DROPOUT_SCALE(a) as_double((a)->p->dropout_scale_f64)
 #else
 #define PARAM_SCALE(a) ((a)->p->scale)
 #define PARAM_SOFTCAP(a) ((a)->p->softcap)
+#define PARAM_DROPOUT_SCALE(a) ((a)->p->dropout_scale)
 #endif

@@ -67,6 +67,7 @@ static inline void multiply_values(const group *g, lanes *output, const int dim_
     }
 }
 
+static inline void group_barrier(const group *g) {}
 static inline void reduce_maximum(const group *g, lanes *slots) {}
 static inline void reduce_sum(const group *g, lanes *slots) {}
 static inline bool group_any(const group *g, const bool condition) { return condition; }

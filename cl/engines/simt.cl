@@ -175,6 +175,8 @@ static inline void multiply_values(const group *g, lanes *output, const int dim_
     }
 }
 
+static inline void group_barrier(const group *g) { barrier(CLK_LOCAL_MEM_FENCE); }
+
 /* Makes slots the maximum or the sum over all work-items of the row. */
 static inline void reduce_rows(const group *g, lanes *slots, const bool maximum)
 {

@@ -11,9 +11,9 @@ static inline bias_rule bias_locate(const arguments *a, const sequence *s)
     bias_rule rule;
     rule.stride = a->p->strides[SLOT_BIAS];
     rule.tangent_stride = a->p->strides[SLOT_TBIAS];
-    rule.base = a->bias + s->b * rule.stride.batch + s->h * rule.stride.head;
+    rule.base = a->bias + pair_offset(&a->p->strides[SLOT_BIAS], s);
     rule.tangent_base = a->tbias + a->tangent_first * rule.tangent_stride.tangent +
-                        s->b * rule.tangent_stride.batch + s->h * rule.tangent_stride.head;
+                        pair_offset(&a->p->strides[SLOT_TBIAS], s);
     return rule;
 }
 

@@ -8,7 +8,7 @@ typedef struct {
 static inline mask_rule mask_locate(const arguments *a, const sequence *s)
 {
     __global const struct axis_strides *stride = &a->p->strides[SLOT_MASK];
-    const mask_rule rule = {a->mask + s->b * stride->batch + s->h * stride->head, stride->row, stride->column};
+    const mask_rule rule = {a->mask + pair_offset(stride, s), stride->row, stride->column};
     return rule;
 }
 

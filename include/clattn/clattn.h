@@ -223,7 +223,15 @@ typedef struct clattn_problem {
     int64_t block_rows; /* bm, bn of BLOCK_MASK */
     int64_t block_columns;
 
-    const char *logit; /* OpenCL C of clattn_logit, or NULL */
+    /* The caller's own logit function: OpenCL C that defines
+     *     void clattn_logit(real x, int b, int h, int i, int j, __global const float *data,
+     *                       real *y, real *dy, real *ddy)
+     * the new logit y(x) and its first and second derivative in x, for batch
+     * element (or sequence) b, query head h, query i and key j counted from the
+     * start of their sequence. Applied after scale and softcap, before the bias;
+     * y = -INFINITY masks out. `real` is float, and double under f64. NULL: none. */
+    const char *logit;
+    int64_t logit_data_count; /* elements of LOGIT_DATA */
 
     /* VJP and HVP: O, LSE, LSE_LOW (and TO, TLSE for HVP) are given, from a
      * forward or JVP call on the same inputs, instead of being computed. LSE_LOW

@@ -30,12 +30,17 @@ static inline void option_case(clattn_operation operation, clattn_dtype dtype, i
     must_pass(&trial, what);
 }
 
+static inline bool can_be_paired(int first, int second)
+{
+    const struct trial_option *a = &trial_options[first], *b = &trial_options[second];
+    return first == second || (a->paired && b->paired && (!a->excludes || a->excludes != b->excludes));
+}
+
 static inline void options_in_pairs(clattn_operation operation)
 {
     for (int first = 0; first < trial_option_count; first++)
         for (int second = first; second < trial_option_count; second++)
-            if (first == second || !trial_options[first].excludes ||
-                trial_options[first].excludes != trial_options[second].excludes)
+            if (can_be_paired(first, second))
                 option_case(operation, CLATTN_F32, first, second);
 }
 

@@ -14,6 +14,7 @@ struct trial_option {
     /* Changes the filled data, if the option needs it; or NULL. */
     void (*finish)(struct trial *trial);
     int excludes;      /* options with the same number other than 0 exclude each other */
+    bool paired;       /* taken with every other paired option; the rest are drawn together at random only */
     bool type_matters; /* its code depends on the element type */
 };
 

@@ -270,7 +270,10 @@ void trial_fill(struct trial *trial, uint64_t seed)
 void trial_broadcast(struct trial *trial, clattn_tensor tensor, unsigned axes)
 {
     const clattn_problem *p = &trial->problem;
-    const int64_t rows = axes & 4 ? 1 : p->queries, columns = axes & 8 ? 1 : p->keys;
+    const bool blocks = tensor == CLATTN_BLOCK_MASK;
+    const int64_t all_rows = blocks ? (p->queries + p->block_rows - 1) / p->block_rows : p->queries;
+    const int64_t all_columns = blocks ? (p->keys + p->block_columns - 1) / p->block_columns : p->keys;
+    const int64_t rows = axes & 4 ? 1 : all_rows, columns = axes & 8 ? 1 : all_columns;
     const int64_t heads = axes & 2 ? 1 : p->heads_q;
     const clattn_strides strides = {
         .tangent = (axes & 1 ? 1 : p->batch) * heads * rows * columns,

@@ -44,7 +44,7 @@ void trial_add_bias(struct trial *trial, unsigned broadcast);
  * gives the same data. Frees what an earlier call made. */
 void trial_fill(struct trial *trial, uint64_t seed);
 
-/* Makes an axis of BIAS (with TBIAS, if there) or MASK broadcast: bit 0 batch, 1 head, 2 row, 3 column. Before
+/* Makes an axis of BIAS (with TBIAS, if there) MASK or BLOCK_MASK broadcast: bit 0 batch, 1 head, 2 row, 3 column. Before
  * trial_fill. */
 void trial_broadcast(struct trial *trial, clattn_tensor tensor, unsigned axes);
 
