@@ -23,6 +23,29 @@ static clattn_status check_lengths(const clattn_problem *p, const int32_t *lengt
     return CLATTN_SUCCESS;
 }
 
+static clattn_status check_offsets(const int32_t *offsets, int64_t sequences, int64_t total, const char *name)
+{
+    for (int64_t b = 0; b <= sequences; b++) {
+        const int32_t least = b ? offsets[b - 1] : 0;
+        if (offsets[b] < least || offsets[b] > total)
+            return clattn_fail(CLATTN_INVALID_ARGUMENT,
+                               "%s: entry %" PRId64 " is %" PRId32 ", expected %" PRId32 " .. %" PRId64, name, b,
+                               offsets[b], least, total);
+    }
+    return CLATTN_SUCCESS;
+}
+
+/* What the kernels would clamp is refused while it is still the host's to read. */
+static clattn_status check_entries(const clattn_problem *p, void *const arrays[])
+{
+    if (p->present[CLATTN_KV_LENGTHS])
+        return check_lengths(p, arrays[CLATTN_KV_LENGTHS]);
+    if (!p->present[CLATTN_CU_SEQLENS_Q])
+        return CLATTN_SUCCESS;
+    CLATTN_TRY(check_offsets(arrays[CLATTN_CU_SEQLENS_Q], p->batch, p->queries, "cu_seqlens_q"));
+    return check_offsets(arrays[CLATTN_CU_SEQLENS_K], p->batch, p->keys, "cu_seqlens_k");
+}
+
 static clattn_status check_arrays(const clattn_problem *p, void *const arrays[])
 {
     if (!arrays)
@@ -35,7 +58,7 @@ static clattn_status check_arrays(const clattn_problem *p, void *const arrays[])
         if (!p->present[t] && arrays[t])
             return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: given, but absent from the problem", name);
     }
-    return p->present[CLATTN_KV_LENGTHS] ? check_lengths(p, arrays[CLATTN_KV_LENGTHS]) : CLATTN_SUCCESS;
+    return check_entries(p, arrays);
 }
 
 static clattn_status create_buffer(cl_context cl, size_t bytes, void *host, cl_mem *memory)

@@ -1,6 +1,9 @@
 /* Enqueueing a plan: the caller's buffers checked, bound to every launch, launches chained. */
 #include <inttypes.h>
+#include <stdlib.h>
 
+#include "call.h"
+#include "operations.h"
 #include "plan.h"
 #include "status.h"
 #include "tensor.h"
@@ -10,20 +13,6 @@ struct bindings {
     cl_mem memory[SLOT_COUNT];
     struct buffer_offsets offsets;
 };
-
-static clattn_status check_memory(const struct clattn_plan *plan, const char *name, cl_mem memory, uint64_t needed)
-{
-    size_t size = 0;
-    cl_context context = NULL;
-    if (clGetMemObjectInfo(memory, CL_MEM_SIZE, sizeof size, &size, NULL) != CL_SUCCESS ||
-        clGetMemObjectInfo(memory, CL_MEM_CONTEXT, sizeof context, &context, NULL) != CL_SUCCESS)
-        return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: not a valid cl_mem", name);
-    if (context != plan->context->cl)
-        return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: a cl_mem of another cl_context than the plan's", name);
-    if (size < needed)
-        return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: %zu bytes, expected at least %" PRIu64, name, size, needed);
-    return CLATTN_SUCCESS;
-}
 
 static clattn_status bind_tensor(const struct clattn_plan *plan, clattn_tensor tensor, const clattn_buffer *buffer,
                                  struct bindings *bindings)
@@ -43,7 +32,7 @@ static clattn_status bind_tensor(const struct clattn_plan *plan, clattn_tensor t
     if (buffer->offset % element != 0)
         return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: offset %zu, expected a multiple of the element size %zu",
                            name, buffer->offset, element);
-    CLATTN_TRY(check_memory(plan, name, buffer->memory, (uint64_t)buffer->offset + bytes));
+    CLATTN_TRY(clattn_check_memory(plan->context, name, buffer->memory, (uint64_t)buffer->offset + bytes));
     bindings->memory[tensor] = buffer->memory;
     bindings->offsets.at[tensor] = buffer->offset / element;
     return CLATTN_SUCCESS;
@@ -64,18 +53,25 @@ static void bind_scratch(const struct clattn_plan *plan, cl_mem workspace, struc
         }
 }
 
-static clattn_status bind(const struct clattn_plan *plan, const clattn_buffer *buffers, cl_mem workspace,
-                          struct bindings *bindings)
+static clattn_status bind_tensors(const struct clattn_plan *plan, const clattn_buffer *buffers,
+                                  struct bindings *bindings)
 {
     *bindings = (struct bindings){{NULL}, {{0}}};
     for (int t = 0; t < CLATTN_TENSOR_COUNT; t++)
         CLATTN_TRY(bind_tensor(plan, (clattn_tensor)t, &buffers[t], bindings));
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status bind(const struct clattn_plan *plan, const clattn_buffer *buffers, cl_mem workspace,
+                          struct bindings *bindings)
+{
+    CLATTN_TRY(bind_tensors(plan, buffers, bindings));
     if (plan->workspace_bytes == 0)
         return CLATTN_SUCCESS;
     if (!workspace)
         return clattn_fail(CLATTN_INVALID_ARGUMENT, "workspace: NULL, expected a cl_mem of %" PRIu64 " bytes or more",
                            plan->workspace_bytes);
-    CLATTN_TRY(check_memory(plan, "workspace", workspace, plan->workspace_bytes));
+    CLATTN_TRY(clattn_check_memory(plan->context, "workspace", workspace, plan->workspace_bytes));
     bind_scratch(plan, workspace, bindings);
     return CLATTN_SUCCESS;
 }
@@ -128,32 +124,21 @@ static clattn_status enqueue_launches(const struct clattn_plan *plan, const stru
     return status;
 }
 
-static clattn_status check_queue(const struct clattn_plan *plan, cl_command_queue queue)
+static clattn_status check_call(const struct clattn_plan *plan, cl_command_queue queue, const clattn_buffer *buffers)
 {
-    cl_device_id device = NULL;
-    cl_context context = NULL;
-    if (!queue)
-        return clattn_fail(CLATTN_INVALID_ARGUMENT, "queue: NULL, expected a cl_command_queue");
-    if (clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, NULL) != CL_SUCCESS ||
-        clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof context, &context, NULL) != CL_SUCCESS)
-        return clattn_fail(CLATTN_INVALID_ARGUMENT, "queue: not a valid cl_command_queue");
-    if (device != plan->context->device.id || context != plan->context->cl)
-        return clattn_fail(CLATTN_INVALID_ARGUMENT, "queue: of another device or cl_context than the plan's");
-    return CLATTN_SUCCESS;
+    if (!plan)
+        return clattn_fail(CLATTN_INVALID_ARGUMENT, "plan: NULL, expected a clattn_plan");
+    if (!buffers)
+        return clattn_fail(CLATTN_INVALID_ARGUMENT, "buffers: NULL, expected CLATTN_TENSOR_COUNT of them");
+    return clattn_check_queue(plan->context, queue);
 }
 
 clattn_status clattn_enqueue(const clattn_plan *plan, cl_command_queue queue,
                              const clattn_buffer buffers[CLATTN_TENSOR_COUNT], cl_mem workspace,
                              cl_uint wait_count, const cl_event *wait_list, cl_event *event)
 {
-    if (!plan)
-        return clattn_fail(CLATTN_INVALID_ARGUMENT, "plan: NULL, expected a clattn_plan");
-    if (!buffers)
-        return clattn_fail(CLATTN_INVALID_ARGUMENT, "buffers: NULL, expected CLATTN_TENSOR_COUNT of them");
-    if ((wait_count == 0) != (wait_list == NULL))
-        return clattn_fail(CLATTN_INVALID_ARGUMENT, "wait_list: %s, but wait_count is %u", wait_list ? "given" : "NULL",
-                           (unsigned)wait_count);
-    CLATTN_TRY(check_queue(plan, queue));
+    CLATTN_TRY(check_call(plan, queue, buffers));
+    CLATTN_TRY(clattn_check_wait_list(wait_count, wait_list));
     struct bindings bindings;
     CLATTN_TRY(bind(plan, buffers, workspace, &bindings));
     if (plan->launch_count == 0)
@@ -163,5 +148,63 @@ clattn_status clattn_enqueue(const clattn_plan *plan, cl_command_queue queue,
     pthread_mutex_lock(lock);
     const clattn_status status = enqueue_launches(plan, &bindings, queue, wait_count, wait_list, event);
     pthread_mutex_unlock(lock);
+    return status;
+}
+
+/* ---- counting tiles ---- */
+
+static clattn_status sum_counts(cl_command_queue queue, cl_mem memory, int64_t tiles, clattn_tile_count *count)
+{
+    const size_t bytes = (size_t)tiles * 2 * sizeof(cl_int);
+    cl_int *counts = malloc(bytes);
+    if (!counts)
+        return clattn_fail(CLATTN_OUT_OF_MEMORY, "host memory for %zu bytes of counts", bytes);
+    const cl_int error = clEnqueueReadBuffer(queue, memory, CL_TRUE, 0, bytes, counts, 0, NULL, NULL);
+    for (int64_t n = 0; n < tiles && error == CL_SUCCESS; n++) {
+        count->visited += (uint64_t)counts[2 * n];
+        count->skipped += (uint64_t)(counts[2 * n + 1] - counts[2 * n]);
+    }
+    free(counts);
+    return clattn_from_cl(error, "clEnqueueReadBuffer");
+}
+
+static clattn_status count_tiles(const struct clattn_plan *plan, cl_command_queue queue,
+                                 const struct clattn_launch *launch, struct bindings *bindings, int64_t tiles,
+                                 clattn_tile_count *count)
+{
+    cl_int error;
+    cl_mem memory = clCreateBuffer(plan->context->cl, CL_MEM_READ_WRITE, (size_t)tiles * 2 * sizeof(cl_int), NULL,
+                                   &error);
+    CLATTN_TRY(clattn_from_cl(error, "clCreateBuffer"));
+    bindings->memory[SLOT_TILE_COUNTS] = memory;
+    cl_event done = NULL;
+    clattn_status status = set_arguments(plan, launch, bindings);
+    if (status == CLATTN_SUCCESS)
+        status = enqueue_launch(launch, queue, 0, NULL, &done);
+    if (status == CLATTN_SUCCESS)
+        status = clattn_from_cl(clWaitForEvents(1, &done), "clWaitForEvents");
+    if (status == CLATTN_SUCCESS)
+        status = sum_counts(queue, memory, tiles, count);
+    if (done)
+        clReleaseEvent(done);
+    clReleaseMemObject(memory);
+    return status;
+}
+
+clattn_status clattn_count_tiles(const clattn_plan *plan, cl_command_queue queue,
+                                 const clattn_buffer buffers[CLATTN_TENSOR_COUNT], clattn_tile_count *count)
+{
+    CLATTN_TRY(check_call(plan, queue, buffers));
+    if (!count)
+        return clattn_fail(CLATTN_INVALID_ARGUMENT, "count: NULL, expected where to put the counts");
+    *count = (clattn_tile_count){0, 0};
+    struct bindings bindings;
+    CLATTN_TRY(bind_tensors(plan, buffers, &bindings));
+    struct clattn_launch launch;
+    int64_t tiles;
+    CLATTN_TRY(clattn_plan_counting(plan, &launch, &tiles));
+    const clattn_status status =
+        tiles == 0 ? CLATTN_SUCCESS : count_tiles(plan, queue, &launch, &bindings, tiles, count);
+    clReleaseKernel(launch.kernel);
     return status;
 }

@@ -132,7 +132,17 @@ static clattn_status build_pass(const struct clattn_plan *plan, struct pass *pas
     return clattn_program_get(plan->context, &pass->spec, &pass->program);
 }
 
-/* Appends a launch; none when there is nothing to do. local 0 is the driver's choice. */
+/* local 0 is the driver's choice. */
+static clattn_status make_launch(const struct pass *pass, const char *kernel, int64_t global, size_t local,
+                                 int tangent_first, struct clattn_launch *launch)
+{
+    cl_int error;
+    *launch = (struct clattn_launch){.global = (size_t)global, .local = local, .tangent_first = tangent_first};
+    launch->kernel = clCreateKernel(pass->program, kernel, &error);
+    return clattn_from_cl(error, "clCreateKernel");
+}
+
+/* Appends a launch; none when there is nothing to do. */
 static clattn_status add_launch(struct clattn_plan *plan, const struct pass *pass, const char *kernel, int64_t global,
                                 size_t local, int tangent_first)
 {
@@ -143,20 +153,24 @@ static clattn_status add_launch(struct clattn_plan *plan, const struct pass *pas
     if (!grown)
         return clattn_fail(CLATTN_OUT_OF_MEMORY, "host memory for a launch");
     plan->launches = grown;
-    struct clattn_launch launch = {.global = (size_t)global, .local = local, .tangent_first = tangent_first};
-    cl_int error;
-    launch.kernel = clCreateKernel(pass->program, kernel, &error);
-    CLATTN_TRY(clattn_from_cl(error, "clCreateKernel"));
-    plan->launches[plan->launch_count++] = launch;
+    CLATTN_TRY(make_launch(pass, kernel, global, local, tangent_first, &grown[plan->launch_count]));
+    plan->launch_count++;
     return CLATTN_SUCCESS;
+}
+
+/* Work-items of one tile. */
+static int tile_items(const struct pass *pass)
+{
+    const int items = pass->tile.items_x * pass->tile.items_y;
+    return items ? items : 1;
 }
 
 /* A launch of the engine's work-groups, one a tile. */
 static clattn_status add_tiles(struct clattn_plan *plan, const struct pass *pass, const char *kernel, int64_t tiles,
                                int tangent_first)
 {
-    const int items = pass->tile.items_x * pass->tile.items_y;
-    return add_launch(plan, pass, kernel, tiles * (items ? items : 1), (size_t)items, tangent_first);
+    const size_t local = (size_t)(pass->tile.items_x * pass->tile.items_y);
+    return add_launch(plan, pass, kernel, tiles * tile_items(pass), local, tangent_first);
 }
 
 static int64_t tiles_over(int64_t rows, int tile)
@@ -191,12 +205,17 @@ static int64_t outer_tiles(const clattn_problem *p, int64_t rows, int64_t heads,
 
 /* ---- forward, with tangents ---- */
 
+static clattn_status begin_forward_pass(const struct clattn_plan *plan, int tangents, struct pass *pass)
+{
+    return begin_pass(plan, tangents, 1 + tangents, pass);
+}
+
 /* One pass over the keys for up to TANGENTS_A_PASS tangents. */
 static clattn_status plan_forward_pass(struct clattn_plan *plan, int tangent_first, int tangents)
 {
     const clattn_problem *p = &plan->problem;
     struct pass pass;
-    CLATTN_TRY(begin_pass(plan, tangents, 1 + tangents, &pass));
+    CLATTN_TRY(begin_forward_pass(plan, tangents, &pass));
     clattn_spec_add_source(&pass.spec, "attention/forward.cl");
     CLATTN_TRY(build_pass(plan, &pass));
     plan->tile = pass.tile;
@@ -213,6 +232,19 @@ static clattn_status plan_forward(struct clattn_plan *plan, int tangents)
         first += now;
     } while (first < tangents);
     return CLATTN_SUCCESS;
+}
+
+clattn_status clattn_plan_counting(const struct clattn_plan *plan, struct clattn_launch *launch, int64_t *tiles)
+{
+    const clattn_problem *p = &plan->problem;
+    const int tangents = USED_BY(plan->operation) & USED_BY_TANGENTS ? (int)p->tangents : 0;
+    struct pass pass;
+    CLATTN_TRY(begin_forward_pass(plan, tangents < TANGENTS_A_PASS ? tangents : TANGENTS_A_PASS, &pass));
+    clattn_spec_add_source(&pass.spec, "attention/count.cl");
+    CLATTN_TRY(build_pass(plan, &pass));
+    *tiles = outer_tiles(p, p->queries, p->heads_q, pass.tile.outer);
+    return make_launch(&pass, "attention_count_tiles", *tiles * tile_items(&pass),
+                       (size_t)(pass.tile.items_x * pass.tile.items_y), 0, launch);
 }
 
 /* ---- backward, with tangents ---- */

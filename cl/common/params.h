@@ -66,7 +66,8 @@
     X(BIAS_ROWS, bias_rows, real)   /* [B|1,Hq|1,M]: dB of a bias that broadcasts queries and keys, by row */ \
     X(TBIAS_ROWS, tbias_rows, real) /* the tangent of it */                                                 \
     X(SINK_PARTS, sink_parts, real) /* [Hq, parts]: dsink summed over parts of the rows */                  \
-    X(TSINK_PARTS, tsink_parts, real)
+    X(TSINK_PARTS, tsink_parts, real)                                                                       \
+    X(TILE_COUNTS, tile_counts, int) /* [outer tiles, 2]: visited and all inner tiles */
 
 #define ATTENTION_TENSORS(X) ATTENTION_CALL_TENSORS(X) ATTENTION_SCRATCH_TENSORS(X)
 
@@ -115,6 +116,16 @@ struct attention_params {
  * the call, so they go by value. */
 struct buffer_offsets {
     PARAMS_ULONG at[SLOT_COUNT];
+};
+
+/* The call of attention_merge: elements before the first one in each buffer of the two parts and the result. */
+struct merge_offsets {
+    PARAMS_ULONG o, lse, low, to, tlse;
+};
+struct merge_params {
+    struct merge_offsets part[3];
+    PARAMS_LONG rows; /* B Hq M */
+    int head_dim_v, tangents;
 };
 
 #endif

@@ -33,6 +33,8 @@ typedef struct {
 
 static inline ilanes outer_row(const group *g, const int slot) { return 0; }
 static inline bool owns_slots(const group *g) { return true; }
+/* True for one work-item of the group. */
+static inline bool leads_group(const group *g) { return true; }
 
 typedef view held;
 static inline held hold(const group *g, const view outer) { return outer; }

@@ -84,6 +84,8 @@ typedef struct {
 static inline ilanes outer_row(const group *g, const int slot) { return g->ty + slot * TY; }
 /* True for the one work-item of a row that writes what there is once a row. */
 static inline bool owns_slots(const group *g) { return g->tx == 0; }
+/* True for one work-item of the group. */
+static inline bool leads_group(const group *g) { return g->item == 0; }
 
 typedef view held;
 static inline held hold(const group *g, const view outer) { return outer; }

@@ -399,6 +399,56 @@ CLATTN_API clattn_status clattn_enqueue(const clattn_plan *plan, cl_command_queu
                                         const clattn_buffer buffers[CLATTN_TENSOR_COUNT], cl_mem workspace,
                                         cl_uint wait_count, const cl_event *wait_list, cl_event *event);
 
+/* How much work the rules of a problem leave: a pass over the queries is cut
+ * into tiles of queries by tiles of keys; those that position (causal, window,
+ * lengths), segments or the block mask leave empty are skipped and cost
+ * nothing. */
+typedef struct clattn_tile_count {
+    uint64_t visited;
+    uint64_t skipped;
+} clattn_tile_count;
+
+/* Counts the tiles of the plan's forward pass for these buffers (those of
+ * kv lengths, cu_seqlens, segments and block mask are read). For people who
+ * tune masks: compiles a program of its own, makes a small buffer, and waits. */
+CLATTN_API clattn_status clattn_count_tiles(const clattn_plan *plan, cl_command_queue queue,
+                                            const clattn_buffer buffers[CLATTN_TENSOR_COUNT],
+                                            clattn_tile_count *count);
+
+/* ------------------------------------------------------------------------
+ * 7. Merging partial results
+ * ---------------------------------------------------------------------- */
+
+/* Attention over disjoint sets of keys, as of split keys, ring attention or a
+ * shared prefix. With weights w_n = exp(L_n - L), L = log sum_n exp(L_n):
+ *
+ *     O = sum w_n O_n    L' = sum w_n L'_n    O' = sum w_n (O'_n + (L'_n - L') O_n)
+ *
+ * All arrays are contiguous: o [B,Hq,M,Dv] of `dtype`, lse [B,Hq,M], to
+ * [T,B,Hq,M,Dv] of `dtype`, tlse [T,B,Hq,M]; rows in f64 when dtype is f64,
+ * else f32. A part with nothing to attend to (O = 0, L = -inf) changes
+ * nothing. A part that holds a sink counts it once: give the sink to one part. */
+typedef struct clattn_partial {
+    clattn_buffer o, lse;
+    clattn_buffer lse_low;  /* memory NULL: 0; costs accuracy where |L| is large */
+    clattn_buffer to, tlse; /* memory NULL with 0 tangents */
+} clattn_partial;
+
+typedef struct clattn_merge_sizes {
+    clattn_dtype dtype;
+    int64_t batch, heads, queries, head_dim_v;
+    int64_t tangents; /* >= 0 */
+} clattn_merge_sizes;
+
+/* Enqueues merged = first (+) second. `merged` may be first or second; else it
+ * must not overlap them. Wait list and event as in clattn_enqueue; arguments
+ * are checked before anything is enqueued. The program is built at the first
+ * call for a dtype. */
+CLATTN_API clattn_status clattn_enqueue_merge(clattn_context *context, cl_command_queue queue,
+                                              const clattn_merge_sizes *sizes, const clattn_partial *first,
+                                              const clattn_partial *second, const clattn_partial *merged,
+                                              cl_uint wait_count, const cl_event *wait_list, cl_event *event);
+
 #ifdef __cplusplus
 }
 #endif

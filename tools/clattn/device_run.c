@@ -103,6 +103,12 @@ int device_run_time(device_run *run, int64_t repeats, device_timing *timing)
     return code;
 }
 
+int device_run_count_tiles(device_run *run, clattn_tile_count *count)
+{
+    clattn_status status = clattn_count_tiles(run->plan, run->queue, run->buffers, count);
+    return status == CLATTN_SUCCESS ? CLI_OK : cli_library_failure(status);
+}
+
 int device_run_read(device_run *run, clattn_tensor tensor, void *data, size_t bytes)
 {
     if (bytes == 0)

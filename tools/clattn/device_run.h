@@ -39,6 +39,9 @@ int device_run_execute(device_run *run);
 /* Computes `repeats` more times; wall clock from enqueue to finish. */
 int device_run_time(device_run *run, int64_t repeats, device_timing *timing);
 
+/* Counts the tiles that the forward pass visits and skips. */
+int device_run_count_tiles(device_run *run, clattn_tile_count *count);
+
 int device_run_read(device_run *run, clattn_tensor tensor, void *data, size_t bytes);
 
 void device_run_close(device_run *run);

@@ -88,6 +88,8 @@ static int print_json(const report *content)
     cJSON_AddNumberToObject(object, "bytes", (double)info->bytes);
     cJSON_AddNumberToObject(object, "workspace_bytes", (double)info->workspace_bytes);
     cJSON_AddNumberToObject(object, "device_bytes", (double)content->device->device_bytes);
+    cJSON_AddNumberToObject(object, "tiles_visited", (double)content->tiles->visited);
+    cJSON_AddNumberToObject(object, "tiles_skipped", (double)content->tiles->skipped);
     if (content->options->time > 0) {
         cJSON_AddNumberToObject(object, "median_ms", content->timing->median_ms);
         cJSON_AddNumberToObject(object, "min_ms", content->timing->min_ms);

@@ -15,6 +15,7 @@ typedef struct report {
     const npy_array *results;      /* [CLATTN_TENSOR_COUNT] */
     const comparison *comparisons; /* [CLATTN_TENSOR_COUNT] */
     const device_timing *timing;
+    const clattn_tile_count *tiles; /* counted for --json only */
 } report;
 
 /* Prints lines for people, or with --json one object. Returns the exit code. */

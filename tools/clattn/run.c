@@ -23,6 +23,7 @@ typedef struct run_state {
     device_run device;
     npy_array results[CLATTN_TENSOR_COUNT];
     device_timing timing;
+    clattn_tile_count tiles;
     comparison comparisons[CLATTN_TENSOR_COUNT];
 } run_state;
 
@@ -76,6 +77,8 @@ static int compute(run_state *state)
         code = device_run_execute(&state->device);
     if (code == CLI_OK)
         code = results_fetch(&state->device, &state->sizes, &state->problem, state->results);
+    if (code == CLI_OK && options->json)
+        code = device_run_count_tiles(&state->device, &state->tiles);
     if (code == CLI_OK && options->time > 0)
         code = device_run_time(&state->device, options->time, &state->timing);
     return code;
@@ -92,7 +95,8 @@ static int deliver(run_state *state)
         code = results_write(options->out, state->results);
     if (code != CLI_OK)
         return code;
-    const report content = {options, &state->device, state->results, state->comparisons, &state->timing};
+    const report content = {options, &state->device, state->results, state->comparisons, &state->timing,
+                            &state->tiles};
     code = report_print(&content);
     int bad = compare_count_bad(state->comparisons);
     if (code == CLI_OK && bad > 0)

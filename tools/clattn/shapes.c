@@ -317,6 +317,8 @@ void shapes_fill_problem(const shapes *sizes, const run_options *options,
     clattn_problem_init(problem, options->operation, &problem_sizes);
     problem->tangents = sizes->size['T'] == NO_AXIS ? 1 : sizes->size['T'];
     fill_options(options, problem);
+    if (arrays[CLATTN_LOGIT_DATA].data)
+        problem->logit_data_count = (int64_t)npy_count(&arrays[CLATTN_LOGIT_DATA]);
     for (int t = 0; t < CLATTN_TENSOR_COUNT; t++)
         problem->present[t] = arrays[t].data != NULL;
     for (int t = 0; t < CLATTN_TENSOR_COUNT; t++) {
