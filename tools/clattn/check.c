@@ -4,17 +4,21 @@
  * The problems are trials, as in the test suite; this file only lists and
  * counts them.
  */
+#include "check.h"
 #include "cli.h"
+#include "inputs.h"
 #include "json.h"
 #include "support/options.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 typedef struct check_options {
     const char *device;
     const char *engine; /* NULL: each */
+    const char *logit;  /* a file: check that function instead of the device */
     bool json;
 } check_options;
 
@@ -125,31 +129,51 @@ static clattn_status find_facts(const clattn_context *context, clattn_device_inf
     return status;
 }
 
-static int check_device(const check_options *options)
+static int check_function(clattn_context *context, bool has_fp64, const char *path)
 {
-    check_state state = {.show_progress = isatty(STDERR_FILENO)};
-    clattn_status status = clattn_context_open(options->device, &state.context);
-    if (status != CLATTN_SUCCESS)
-        return cli_library_failure(status);
-    clattn_device_info facts = {.name = ""};
-    status = find_facts(state.context, &facts);
-    if (status != CLATTN_SUCCESS) {
-        clattn_context_release(state.context);
-        return cli_library_failure(status);
-    }
-    state.has_fp64 = facts.has_fp64;
+    char *logit = NULL;
+    int code = inputs_read_logit(path, &logit);
+    if (code == CLI_OK)
+        code = check_logit(context, has_fp64, logit);
+    free(logit);
+    return code;
+}
+
+static int check_device(clattn_context *context, const clattn_device_info *facts, const check_options *options)
+{
+    check_state state = {
+        .context = context, .has_fp64 = facts->has_fp64, .show_progress = isatty(STDERR_FILENO)};
     state.failures = cJSON_CreateArray();
     state.total = count_cases(&state, options->engine ? 1 : clattn_engine_count());
     for (int i = 0; i < clattn_engine_count(); i++)
         if (!options->engine || strcmp(options->engine, clattn_engine_name(i)) == 0)
             check_engine(&state, clattn_engine_name(i));
-    clattn_context_release(state.context);
-    return report_state(&state, facts.name, options->json);
+    return report_state(&state, facts->name, options->json);
+}
+
+static int check(const check_options *options)
+{
+    clattn_context *context;
+    clattn_status status = clattn_context_open(options->device, &context);
+    if (status != CLATTN_SUCCESS)
+        return cli_library_failure(status);
+    clattn_device_info facts = {.name = ""};
+    status = find_facts(context, &facts);
+    int code;
+    if (status != CLATTN_SUCCESS)
+        code = cli_library_failure(status);
+    else if (options->logit)
+        code = check_function(context, facts.has_fp64, options->logit);
+    else
+        code = check_device(context, &facts, options);
+    clattn_context_release(context);
+    return code;
 }
 
 static void print_help(void)
 {
     puts("usage: clattn check [--device D] [--engine E] [--json]\n"
+         "       clattn check --logit FILE.cl [--device D]\n"
          "\n"
          "Self-test of a device: every engine, operation, type and option on small random\n"
          "problems, each output compared with a float64 reference computed on the host.\n"
@@ -159,6 +183,8 @@ static void print_help(void)
          "  --device D   index or part of a name (default: the first GPU, else the first device)\n"
          "  --engine E   only this engine\n"
          "  --json       one JSON object on stdout\n"
+         "  --logit F    check this logit function instead: its dy and ddy against finite\n"
+         "               differences over x = -6 .. 6, with zeros as its data\n"
          "  --help       this text");
 }
 
@@ -180,6 +206,7 @@ static int parse(int argc, char **argv, check_options *options)
         }
         const char **value = strcmp(argv[i], "--device") == 0   ? &options->device
                              : strcmp(argv[i], "--engine") == 0 ? &options->engine
+                             : strcmp(argv[i], "--logit") == 0  ? &options->logit
                                                                 : NULL;
         if (!value)
             return cli_usage("clattn check", "unexpected argument '%s'", argv[i]);
@@ -200,5 +227,5 @@ int clattn_cmd_check(int argc, char **argv)
     }
     check_options options;
     const int code = parse(argc, argv, &options);
-    return code != CLI_OK ? code : check_device(&options);
+    return code != CLI_OK ? code : check(&options);
 }
