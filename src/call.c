@@ -28,16 +28,19 @@ clattn_status clattn_check_wait_list(cl_uint wait_count, const cl_event *wait_li
     return CLATTN_SUCCESS;
 }
 
-clattn_status clattn_check_memory(const clattn_context *context, const char *name, cl_mem memory, uint64_t needed)
+clattn_status clattn_check_memory(const clattn_context *context, const char *name, const clattn_buffer *buffer,
+                                  uint64_t bytes)
 {
     size_t size = 0;
     cl_context cl = NULL;
-    if (clGetMemObjectInfo(memory, CL_MEM_SIZE, sizeof size, &size, NULL) != CL_SUCCESS ||
-        clGetMemObjectInfo(memory, CL_MEM_CONTEXT, sizeof cl, &cl, NULL) != CL_SUCCESS)
+    if (clGetMemObjectInfo(buffer->memory, CL_MEM_SIZE, sizeof size, &size, NULL) != CL_SUCCESS ||
+        clGetMemObjectInfo(buffer->memory, CL_MEM_CONTEXT, sizeof cl, &cl, NULL) != CL_SUCCESS)
         return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: not a valid cl_mem", name);
     if (cl != context->cl)
         return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: a cl_mem of another cl_context than the context's", name);
-    if (size < needed)
-        return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: %zu bytes, expected at least %" PRIu64, name, size, needed);
+    /* no sum of offset and bytes, which could wrap */
+    if (size < bytes || size - bytes < buffer->offset)
+        return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: %zu bytes, expected at least %" PRIu64 " from offset %zu on",
+                           name, size, bytes, buffer->offset);
     return CLATTN_SUCCESS;
 }

@@ -7,7 +7,8 @@
 clattn_status clattn_check_queue(const clattn_context *context, cl_command_queue queue);
 clattn_status clattn_check_wait_list(cl_uint wait_count, const cl_event *wait_list);
 
-/* That a memory object is of the context and holds `needed` bytes; `name` goes into the message. */
-clattn_status clattn_check_memory(const clattn_context *context, const char *name, cl_mem memory, uint64_t needed);
+/* That a buffer's memory object is of the context and holds `bytes` from its offset on; `name` goes into the message. */
+clattn_status clattn_check_memory(const clattn_context *context, const char *name, const clattn_buffer *buffer,
+                                  uint64_t bytes);
 
 #endif

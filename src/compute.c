@@ -1,5 +1,7 @@
 /* The call for people who just have arrays: buffers, one enqueue, and back. */
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "context.h"
 #include "status.h"
@@ -11,6 +13,7 @@ struct work {
     cl_command_queue queue;
     clattn_buffer buffers[CLATTN_TENSOR_COUNT];
     cl_mem workspace;
+    void *results[CLATTN_TENSOR_COUNT];
 };
 
 static clattn_status check_lengths(const clattn_problem *p, const int32_t *lengths)
@@ -83,15 +86,30 @@ static clattn_status create_buffers(clattn_context *context, const clattn_proble
                                 : CLATTN_SUCCESS;
 }
 
-static clattn_status read_results(const clattn_problem *p, clattn_operation operation, void *const arrays[],
-                                  const struct work *work)
+static bool is_result(const clattn_problem *p, clattn_operation operation, const struct work *work, int tensor)
 {
+    return work->buffers[tensor].memory && clattn_problem_is_output(p, operation, (clattn_tensor)tensor);
+}
+
+/* Everything is read before the first of the caller's arrays is written. */
+static clattn_status read_results(const clattn_problem *p, clattn_operation operation, void *const arrays[],
+                                  struct work *work)
+{
+    for (int t = 0; t < CLATTN_TENSOR_COUNT; t++) {
+        if (!is_result(p, operation, work, t))
+            continue;
+        const size_t bytes = clattn_problem_bytes(p, (clattn_tensor)t);
+        work->results[t] = malloc(bytes);
+        if (!work->results[t])
+            return clattn_fail(CLATTN_OUT_OF_MEMORY, "host memory for %zu bytes of %s", bytes,
+                               clattn_tensor_name((clattn_tensor)t));
+        CLATTN_TRY(clattn_from_cl(clEnqueueReadBuffer(work->queue, work->buffers[t].memory, CL_TRUE, 0, bytes,
+                                                      work->results[t], 0, NULL, NULL),
+                                  "clEnqueueReadBuffer"));
+    }
     for (int t = 0; t < CLATTN_TENSOR_COUNT; t++)
-        if (work->buffers[t].memory && clattn_problem_is_output(p, operation, (clattn_tensor)t))
-            CLATTN_TRY(clattn_from_cl(clEnqueueReadBuffer(work->queue, work->buffers[t].memory, CL_TRUE, 0,
-                                                          clattn_problem_bytes(p, (clattn_tensor)t), arrays[t], 0,
-                                                          NULL, NULL),
-                                      "clEnqueueReadBuffer"));
+        if (work->results[t])
+            memcpy(arrays[t], work->results[t], clattn_problem_bytes(p, (clattn_tensor)t));
     return CLATTN_SUCCESS;
 }
 
@@ -114,9 +132,11 @@ clattn_status clattn_compute(clattn_context *context, clattn_operation operation
 {
     struct work work = {NULL};
     const clattn_status status = run(context, operation, problem, arrays, &work);
-    for (int t = 0; t < CLATTN_TENSOR_COUNT; t++)
+    for (int t = 0; t < CLATTN_TENSOR_COUNT; t++) {
         if (work.buffers[t].memory)
             clReleaseMemObject(work.buffers[t].memory);
+        free(work.results[t]);
+    }
     if (work.workspace)
         clReleaseMemObject(work.workspace);
     if (work.queue)

@@ -32,7 +32,7 @@ static clattn_status bind_tensor(const struct clattn_plan *plan, clattn_tensor t
     if (buffer->offset % element != 0)
         return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: offset %zu, expected a multiple of the element size %zu",
                            name, buffer->offset, element);
-    CLATTN_TRY(clattn_check_memory(plan->context, name, buffer->memory, (uint64_t)buffer->offset + bytes));
+    CLATTN_TRY(clattn_check_memory(plan->context, name, buffer, bytes));
     bindings->memory[tensor] = buffer->memory;
     bindings->offsets.at[tensor] = buffer->offset / element;
     return CLATTN_SUCCESS;
@@ -71,7 +71,8 @@ static clattn_status bind(const struct clattn_plan *plan, const clattn_buffer *b
     if (!workspace)
         return clattn_fail(CLATTN_INVALID_ARGUMENT, "workspace: NULL, expected a cl_mem of %" PRIu64 " bytes or more",
                            plan->workspace_bytes);
-    CLATTN_TRY(clattn_check_memory(plan->context, "workspace", workspace, plan->workspace_bytes));
+    const clattn_buffer whole = {workspace, 0};
+    CLATTN_TRY(clattn_check_memory(plan->context, "workspace", &whole, plan->workspace_bytes));
     bind_scratch(plan, workspace, bindings);
     return CLATTN_SUCCESS;
 }

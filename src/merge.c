@@ -74,7 +74,7 @@ static clattn_status check_partial(const clattn_context *context, const clattn_m
         if (buffer->offset % element_of(sizes, array) != 0)
             return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: offset %zu, expected a multiple of %zu", name,
                                buffer->offset, element_of(sizes, array));
-        CLATTN_TRY(clattn_check_memory(context, name, buffer->memory, buffer->offset + bytes));
+        CLATTN_TRY(clattn_check_memory(context, name, buffer, bytes));
     }
     return CLATTN_SUCCESS;
 }

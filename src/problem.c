@@ -52,10 +52,10 @@ static clattn_strides contiguous(const int64_t shape[4], bool seq_major)
 {
     const int64_t heads = at_least_1(shape[1]), rows = at_least_1(shape[2]), columns = at_least_1(shape[3]);
     clattn_strides strides = {.column = 1};
-    strides.row = seq_major ? heads * columns : columns;
-    strides.head = seq_major ? columns : rows * columns;
-    strides.batch = heads * rows * columns;
-    strides.tangent = at_least_1(shape[0]) * strides.batch;
+    strides.row = seq_major ? clattn_times(heads, columns) : columns;
+    strides.head = seq_major ? columns : clattn_times(rows, columns);
+    strides.batch = clattn_times(heads, clattn_times(rows, columns));
+    strides.tangent = clattn_times(at_least_1(shape[0]), strides.batch);
     return strides;
 }
 
@@ -176,25 +176,57 @@ static clattn_status check_presence(const clattn_problem *p, clattn_operation op
     return check_given(p, operation);
 }
 
+static const char *const axis_names[] = {"tangent", "batch", "head", "row", "column"};
+
+/* Axes of more than one element, the smallest stride first. */
+static int sorted_axes(const struct clattn_extent *extent, int axes[5])
+{
+    int count = 0;
+    for (int axis = 0; axis < 5; axis++) {
+        if (extent->size[axis] <= 1)
+            continue;
+        int at = count++;
+        for (; at > 0 && extent->stride[axes[at - 1]] > extent->stride[axis]; at--)
+            axes[at] = axes[at - 1];
+        axes[at] = axis;
+    }
+    return count;
+}
+
+/* No two elements of an output may share memory: each axis steps over all that the axes of smaller stride span. */
+static clattn_status check_overlap(clattn_tensor tensor, const struct clattn_extent *extent)
+{
+    int axes[5];
+    int64_t span = 1;
+    const int count = sorted_axes(extent, axes);
+    for (int i = 0; i < count; i++) {
+        const int64_t size = extent->size[axes[i]], stride = extent->stride[axes[i]];
+        if (stride < span)
+            return clattn_fail(CLATTN_INVALID_ARGUMENT,
+                               "%s: %s stride %" PRId64 " over %" PRId64
+                               " elements, expected an output without overlap: %" PRId64 " or more",
+                               clattn_tensor_name(tensor), axis_names[axes[i]], stride, size, span);
+        span += clattn_times(size - 1, stride);
+    }
+    return CLATTN_SUCCESS;
+}
+
 static clattn_status check_extent(const clattn_problem *p, clattn_tensor tensor, bool output)
 {
-    static const char *const axis_names[] = {"tangent", "batch", "head", "row", "column"};
     const struct clattn_extent extent = clattn_tensor_extent(p, tensor);
     double elements = 1;
+    bool empty = false;
     for (int axis = 0; axis < 5; axis++) {
         if (extent.stride[axis] < 0 || extent.stride[axis] > MAX_STRIDE)
             return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: %s stride %" PRId64 ", expected 0 .. %" PRId64,
                                clattn_tensor_name(tensor), axis_names[axis], extent.stride[axis], MAX_STRIDE);
-        if (output && extent.size[axis] > 1 && extent.stride[axis] == 0)
-            return clattn_fail(CLATTN_INVALID_ARGUMENT,
-                               "%s: %s stride 0 over %" PRId64 " elements, expected an output without overlap",
-                               clattn_tensor_name(tensor), axis_names[axis], extent.size[axis]);
         elements += (double)(extent.size[axis] > 0 ? extent.size[axis] - 1 : 0) * (double)extent.stride[axis];
+        empty = empty || extent.size[axis] == 0;
     }
     if (elements * 8 > 4e18)
         return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: spans %g elements, expected less than 2^59",
                            clattn_tensor_name(tensor), elements);
-    return CLATTN_SUCCESS;
+    return output && !empty ? check_overlap(tensor, &extent) : CLATTN_SUCCESS;
 }
 
 /* Options that need each other, or exclude each other. */

@@ -180,6 +180,12 @@ int clattn_problem_shape(const clattn_problem *p, clattn_tensor tensor, int64_t 
     return 0;
 }
 
+int64_t clattn_times(int64_t a, int64_t b)
+{
+    static const int64_t most = INT64_C(1) << 62;
+    return b != 0 && a > most / b ? most : a * b;
+}
+
 struct clattn_extent clattn_tensor_extent(const clattn_problem *problem, clattn_tensor tensor)
 {
     const struct clattn_tensor_facts *facts = &table[tensor];
@@ -200,7 +206,7 @@ struct clattn_extent clattn_tensor_extent(const clattn_problem *problem, clattn_
     int64_t stride = 1;
     for (int axis = 4; axis > 4 - rank; axis--) {
         extent.stride[axis] = stride;
-        stride *= extent.size[axis] > 0 ? extent.size[axis] : 1;
+        stride = clattn_times(stride, extent.size[axis] > 0 ? extent.size[axis] : 1);
     }
     extent.stride[0] = facts->tangent ? stride : 0;
     return extent;

@@ -53,6 +53,9 @@ const struct clattn_tensor_facts *clattn_tensor_facts(clattn_tensor tensor);
 /* Bytes of one element of a dtype. */
 size_t clattn_dtype_size(clattn_dtype dtype);
 
+/* a * b, cut to 2^62: sizes and strides may be anything before they are checked. */
+int64_t clattn_times(int64_t a, int64_t b);
+
 /* All five axes with their strides in elements, T first: absent axes have size 1 and stride 0. */
 struct clattn_extent {
     int64_t size[5];

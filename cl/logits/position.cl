@@ -54,7 +54,8 @@ static inline void take_packed_rows(const arguments *a, const bool keys_outer, s
 static inline sequence sequence_of(const arguments *a, const int b, const int h, const bool keys_outer)
 {
     __global const struct attention_params *p = a->p;
-    sequence s = {b, h, h / p->heads_per_kv, b, 0, 0, p->queries, p->keys, 0, 0, true};
+    /* without query heads there are key heads all the same */
+    sequence s = {b, h, h / max(1, p->heads_per_kv), b, 0, 0, p->queries, p->keys, 0, 0, true};
     if (a->kv_lengths)
         s.keys = clamp(a->kv_lengths[b], 0, p->keys);
     if (a->cu_seqlens_q)
