@@ -38,9 +38,29 @@ static clattn_status check_offsets(const int32_t *offsets, int64_t sequences, in
     return CLATTN_SUCCESS;
 }
 
+static clattn_status check_blocks(const clattn_problem *p, const uint8_t *blocks)
+{
+    const struct clattn_extent extent = clattn_tensor_extent(p, CLATTN_BLOCK_MASK);
+    const int64_t *size = extent.size, *stride = extent.stride;
+    for (int64_t b = 0; b < size[1]; b++)
+        for (int64_t h = 0; h < size[2]; h++)
+            for (int64_t row = 0; row < size[3]; row++)
+                for (int64_t column = 0; column < size[4]; column++) {
+                    const uint8_t kind = blocks[b * stride[1] + h * stride[2] + row * stride[3] + column * stride[4]];
+                    if (kind > 2)
+                        return clattn_fail(CLATTN_INVALID_ARGUMENT,
+                                           "block_mask: entry [%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64
+                                           "] is %d, expected 0, 1 or 2",
+                                           b, h, row, column, kind);
+                }
+    return CLATTN_SUCCESS;
+}
+
 /* What the kernels would clamp is refused while it is still the host's to read. */
 static clattn_status check_entries(const clattn_problem *p, void *const arrays[])
 {
+    if (p->present[CLATTN_BLOCK_MASK])
+        CLATTN_TRY(check_blocks(p, arrays[CLATTN_BLOCK_MASK]));
     if (p->present[CLATTN_KV_LENGTHS])
         return check_lengths(p, arrays[CLATTN_KV_LENGTHS]);
     if (!p->present[CLATTN_CU_SEQLENS_Q])

@@ -297,7 +297,7 @@ static void add_forward_scratch(struct clattn_plan *plan, int tangents)
 {
     const clattn_problem *p = &plan->problem;
     const int64_t rows = query_rows(p);
-    const bool rounded = p->out_dtype != CLATTN_F32 && p->out_dtype != CLATTN_F64;
+    const bool rounded = p->out_dtype != (p->dtype == CLATTN_F64 ? CLATTN_F64 : CLATTN_F32);
     if (!p->present[CLATTN_LSE])
         add_scratch(plan, SLOT_LSE, rows);
     if (!p->present[CLATTN_LSE_LOW])

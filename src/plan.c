@@ -33,8 +33,11 @@ static void fill_params(const clattn_problem *p, struct attention_params *params
         if (!p->present[t])
             continue;
         const struct clattn_extent extent = clattn_tensor_extent(p, (clattn_tensor)t);
-        params->strides[t] = (struct axis_strides){extent.stride[0], extent.stride[1], extent.stride[2],
-                                                   extent.stride[3], extent.stride[4]};
+        int64_t stride[5];
+        /* an axis of one element has no stride: what a tangent gives for one that its bias broadcasts is not used */
+        for (int axis = 0; axis < 5; axis++)
+            stride[axis] = extent.size[axis] > 1 ? extent.stride[axis] : 0;
+        params->strides[t] = (struct axis_strides){stride[0], stride[1], stride[2], stride[3], stride[4]};
     }
     params->batch = (int)p->batch;
     params->batch_stored = p->present[CLATTN_CU_SEQLENS_Q] ? 1 : (int)p->batch;

@@ -340,8 +340,9 @@ CLATTN_API const char *clattn_engine_name(int index);
 
 /* Computes one operation on arrays in host memory and waits for the result.
  * arrays[t] is the array of tensor t, laid out as the problem says, NULL where
- * present[t] is false. Inputs are read, outputs written. kv lengths,
- * cu_seqlens and segments are checked here, and the first bad entry named.
+ * present[t] is false. Inputs are read, outputs written, all of them or none.
+ * Entries of kv lengths, cu_seqlens and block mask are checked here, and the
+ * first bad one is named; in a cl_mem they are clamped by the kernels.
  * Makes its own queue and buffers on the context's device, freed on return.
  *
  *     clattn_context *context;

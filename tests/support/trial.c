@@ -502,6 +502,12 @@ static double *reference_in_range(const clattn_problem *problem, clattn_tensor t
     return reference;
 }
 
+/* f64 results that were rounded to f32 are held to what f32 can hold. */
+static enum number_format judged_format(const clattn_problem *problem, clattn_tensor tensor)
+{
+    return problem->dtype == CLATTN_F64 ? tensor_format(problem, tensor) : format_of(problem->dtype);
+}
+
 static struct judge_verdict verdict_of(const struct trial *trial, struct answers *answers, int n, const double *ours)
 {
     const enum oracle_operation operation = (enum oracle_operation)trial->operation;
@@ -513,7 +519,7 @@ static struct judge_verdict verdict_of(const struct trial *trial, struct answers
         .count = exact->count,
         .row_length = exact->row_length,
         .size = exact->size,
-        .bar = judge_bar(format_of(trial->problem.dtype), operation),
+        .bar = judge_bar(judged_format(&trial->problem, judged[n].tensor), operation),
     };
     struct judge_verdict verdict = judge(&given);
     if (!verdict.passes && trial->problem.dtype != CLATTN_F64) {

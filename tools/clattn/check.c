@@ -6,9 +6,11 @@
  */
 #include "check.h"
 #include "cli.h"
+#include "convert.h"
 #include "inputs.h"
 #include "json.h"
 #include "support/options.h"
+#include "tensors.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +21,7 @@ typedef struct check_options {
     const char *device;
     const char *engine; /* NULL: each */
     const char *logit;  /* a file: check that function instead of the device */
+    const char *logit_data;
     bool json;
 } check_options;
 
@@ -129,13 +132,38 @@ static clattn_status find_facts(const clattn_context *context, clattn_device_inf
     return status;
 }
 
-static int check_function(clattn_context *context, bool has_fp64, const char *path)
+/* The data of --logit-data as f32; without it, zeros enough for most functions. */
+static int read_logit_data(const char *path, logit_function *function)
 {
-    char *logit = NULL;
-    int code = inputs_read_logit(path, &logit);
+    static const int64_t zeros = 4096;
+    npy_array array = {.data = NULL};
+    npy_error error;
+    if (path && !npy_load(path, &array, &error))
+        return cli_fail("--logit-data: %s", error.text);
+    if (path && !tensor_accepts(CLATTN_LOGIT_DATA, array.type)) {
+        npy_release(&array);
+        return cli_fail("--logit-data: %s: expected %s", path, tensor_accepted_types(CLATTN_LOGIT_DATA));
+    }
+    function->data_count = path ? (int64_t)npy_count(&array) : zeros;
+    function->data = calloc((size_t)function->data_count + 1, sizeof *function->data);
+    for (int64_t i = 0; path && function->data && i < function->data_count; i++)
+        function->data[i] = (float)convert_load(array.data, inputs_file_dtype(array.type), (size_t)i);
+    npy_release(&array);
+    return function->data ? CLI_OK : cli_fail("out of memory");
+}
+
+static int check_function(clattn_context *context, bool has_fp64, const check_options *options)
+{
+    char *text = NULL;
+    logit_function function = {.text = NULL};
+    int code = inputs_read_logit(options->logit, &text);
     if (code == CLI_OK)
-        code = check_logit(context, has_fp64, logit);
-    free(logit);
+        code = read_logit_data(options->logit_data, &function);
+    function.text = text;
+    if (code == CLI_OK)
+        code = check_logit(context, has_fp64, &function);
+    free(function.data);
+    free(text);
     return code;
 }
 
@@ -163,7 +191,7 @@ static int check(const check_options *options)
     if (status != CLATTN_SUCCESS)
         code = cli_library_failure(status);
     else if (options->logit)
-        code = check_function(context, facts.has_fp64, options->logit);
+        code = check_function(context, facts.has_fp64, options);
     else
         code = check_device(context, &facts, options);
     clattn_context_release(context);
@@ -173,7 +201,7 @@ static int check(const check_options *options)
 static void print_help(void)
 {
     puts("usage: clattn check [--device D] [--engine E] [--json]\n"
-         "       clattn check --logit FILE.cl [--device D]\n"
+         "       clattn check --logit FILE.cl [--logit-data F.npy] [--device D]\n"
          "\n"
          "Self-test of a device: every engine, operation, type and option on small random\n"
          "problems, each output compared with a float64 reference computed on the host.\n"
@@ -184,7 +212,8 @@ static void print_help(void)
          "  --engine E   only this engine\n"
          "  --json       one JSON object on stdout\n"
          "  --logit F    check this logit function instead: its dy and ddy against finite\n"
-         "               differences over x = -6 .. 6, with zeros as its data\n"
+         "               differences over x = -6 .. 6\n"
+         "  --logit-data F  the array that it gets as data (default: 4096 zeros)\n"
          "  --help       this text");
 }
 
@@ -207,6 +236,7 @@ static int parse(int argc, char **argv, check_options *options)
         const char **value = strcmp(argv[i], "--device") == 0   ? &options->device
                              : strcmp(argv[i], "--engine") == 0 ? &options->engine
                              : strcmp(argv[i], "--logit") == 0  ? &options->logit
+                             : strcmp(argv[i], "--logit-data") == 0 ? &options->logit_data
                                                                 : NULL;
         if (!value)
             return cli_usage("clattn check", "unexpected argument '%s'", argv[i]);
@@ -214,6 +244,8 @@ static int parse(int argc, char **argv, check_options *options)
             return cli_usage("clattn check", "%s needs a value", argv[i]);
         *value = argv[++i];
     }
+    if (options->logit_data && !options->logit)
+        return cli_usage("clattn check", "--logit-data without --logit");
     if (options->engine && !is_engine(options->engine))
         return cli_usage("clattn check", "--engine: '%s' is no engine; `clattn info` lists them", options->engine);
     return CLI_OK;

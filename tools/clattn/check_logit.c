@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { BATCH = 2, HEADS = 2, ROWS = 97, POINTS = BATCH * HEADS * ROWS, DATA = 4096 };
+enum { BATCH = 2, HEADS = 2, ROWS = 97, POINTS = BATCH * HEADS * ROWS };
 
 /* The function and its derivatives at every point, as the device has them. */
 typedef struct samples {
@@ -23,7 +23,7 @@ typedef struct samples {
 typedef struct probe {
     clattn_context *context;
     clattn_dtype dtype;
-    const char *logit;
+    const logit_function *function;
     double step;      /* of the differences */
     double tolerance; /* of their agreement, relative to 1 + |value| */
 } probe;
@@ -40,8 +40,8 @@ static clattn_problem problem_of(const probe *p)
     clattn_problem_init(&problem, CLATTN_HVP, &(clattn_sizes){BATCH, HEADS, HEADS, ROWS, ROWS, 1, 1});
     problem.dtype = problem.out_dtype = p->dtype;
     problem.window_left = problem.window_right = 0;
-    problem.logit = p->logit;
-    problem.logit_data_count = DATA;
+    problem.logit = p->function->text;
+    problem.logit_data_count = p->function->data_count;
     static const clattn_tensor extra[] = {CLATTN_TQ, CLATTN_DLSE, CLATTN_LOGIT_DATA};
     for (int i = 0; i < 3; i++)
         problem.present[extra[i]] = true;
@@ -67,13 +67,12 @@ static double get(const void *array, clattn_dtype dtype, int index)
 static int sample(const probe *p, double shift, samples *out)
 {
     static double storage[CLATTN_TENSOR_COUNT][POINTS];
-    static float data[DATA];
     const clattn_problem problem = problem_of(p);
     void *arrays[CLATTN_TENSOR_COUNT] = {NULL};
     for (int t = 0; t < CLATTN_TENSOR_COUNT; t++) {
         if (!problem.present[t])
             continue;
-        arrays[t] = t == CLATTN_LOGIT_DATA ? (void *)data : (void *)storage[t];
+        arrays[t] = t == CLATTN_LOGIT_DATA ? (void *)p->function->data : (void *)storage[t];
         const double value = t == CLATTN_V || t == CLATTN_DO ? 0 : 1;
         for (int n = 0; n < POINTS && t != CLATTN_LOGIT_DATA; n++)
             put(arrays[t], p->dtype, n, t == CLATTN_Q ? x_of(n) + shift : value);
@@ -115,9 +114,9 @@ static int judge(const probe *p, const char *name, const double *given, const do
                     x_of(worst), worst / ROWS / HEADS, worst / ROWS % HEADS, worst % ROWS, given[worst], difference);
 }
 
-int check_logit(clattn_context *context, bool has_fp64, const char *logit)
+int check_logit(clattn_context *context, bool has_fp64, const logit_function *function)
 {
-    const probe p = {context, has_fp64 ? CLATTN_F64 : CLATTN_F32, logit, has_fp64 ? 1e-4 : 1e-2,
+    const probe p = {context, has_fp64 ? CLATTN_F64 : CLATTN_F32, function, has_fp64 ? 1e-4 : 1e-2,
                      has_fp64 ? 1e-6 : 1e-2};
     static samples at, above, below;
     int code = sample(&p, 0, &at);

@@ -115,6 +115,17 @@ static int check_offsets(clattn_tensor tensor, const npy_array *array, int64_t t
     return CLI_OK;
 }
 
+static int check_blocks(const npy_array *array)
+{
+    size_t count = npy_count(array);
+    for (size_t i = 0; i < count; i++) {
+        int kind = ((const uint8_t *)array->data)[i];
+        if (kind > 2)
+            return cli_fail("--block-mask: entry %zu is %d, expected 0, 1 or 2", i, kind);
+    }
+    return CLI_OK;
+}
+
 int inputs_check_values(const clattn_problem *problem, const npy_array arrays[CLATTN_TENSOR_COUNT])
 {
     int code = CLI_OK;
@@ -124,6 +135,8 @@ int inputs_check_values(const clattn_problem *problem, const npy_array arrays[CL
         code = check_offsets(CLATTN_CU_SEQLENS_Q, &arrays[CLATTN_CU_SEQLENS_Q], problem->queries);
     if (code == CLI_OK && problem->present[CLATTN_CU_SEQLENS_K])
         code = check_offsets(CLATTN_CU_SEQLENS_K, &arrays[CLATTN_CU_SEQLENS_K], problem->keys);
+    if (code == CLI_OK && problem->present[CLATTN_BLOCK_MASK])
+        code = check_blocks(&arrays[CLATTN_BLOCK_MASK]);
     return code;
 }
 

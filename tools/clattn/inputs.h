@@ -14,8 +14,8 @@
  * after a failure they are to be freed. */
 int inputs_read(const run_options *options, npy_array arrays[CLATTN_TENSOR_COUNT]);
 
-/* Checks the values that a kernel takes as positions: kv lengths, cu_seqlens;
- * names the first bad entry. */
+/* Checks the values that a kernel takes as positions: kv lengths, cu_seqlens, and the
+ * kinds of a block mask; names the first bad entry. */
 int inputs_check_values(const clattn_problem *problem, const npy_array arrays[CLATTN_TENSOR_COUNT]);
 
 /* Reads the snippet of --logit; *text is to be freed. */
