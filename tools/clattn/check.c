@@ -22,11 +22,13 @@ typedef struct check_options {
     const char *engine; /* NULL: each */
     const char *logit;  /* a file: check that function instead of the device */
     const char *logit_data;
+    bool full; /* every option in every type */
     bool json;
 } check_options;
 
 typedef struct check_state {
     clattn_context *context;
+    bool full;
     bool has_fp64;
     bool show_progress;
     int total, done, failed;
@@ -70,7 +72,8 @@ static void check_case(check_state *state, const char *engine, clattn_operation 
                        int option)
 {
     char name[128];
-    snprintf(name, sizeof name, "%s %s %s %s", engine, clattn_operation_name(operation), clattn_dtype_name(dtype),
+    snprintf(name, sizeof name, "%s%s%s %s %s", engine ? engine : "", engine ? " " : "",
+             clattn_operation_name(operation), clattn_dtype_name(dtype),
              option < 0 ? "plain" : trial_options[option].name);
     show_progress(state, name);
     struct trial trial;
@@ -86,18 +89,40 @@ static void check_case(check_state *state, const char *engine, clattn_operation 
         note_failure(state, name, report.message);
 }
 
-static void check_engine(check_state *state, const char *engine)
+/* Option -1 is none. Not every variant of an option has code of its own, and most options' code is the same in every
+ * type: what repeats is left to --full. */
+static bool is_selected(const check_state *state, clattn_dtype dtype, int option)
 {
-    for (int dtype = 0; dtype < CLATTN_DTYPE_COUNT; dtype++)
-        for (int operation = 0; operation < CLATTN_OPERATION_COUNT; operation++)
-            for (int option = -1; option < trial_option_count && (dtype != CLATTN_F64 || state->has_fp64); option++)
-                check_case(state, engine, (clattn_operation)operation, (clattn_dtype)dtype, option);
+    if (dtype == CLATTN_F64 && !state->has_fp64)
+        return false;
+    return state->full || option < 0 || (dtype == CLATTN_F32 && trial_options[option].type_matters);
 }
 
-static int count_cases(const check_state *state, int engines)
+/* Runs the selected cases of an engine, or only counts them; NULL is the engine that the library chooses. */
+static int check_engine(check_state *state, const char *engine, bool run)
 {
-    const int types = CLATTN_DTYPE_COUNT - (state->has_fp64 ? 0 : 1);
-    return engines * types * CLATTN_OPERATION_COUNT * (trial_option_count + 1);
+    int cases = 0;
+    for (int dtype = 0; dtype < CLATTN_DTYPE_COUNT; dtype++)
+        for (int operation = 0; operation < CLATTN_OPERATION_COUNT; operation++)
+            for (int option = -1; option < trial_option_count; option++) {
+                if (!is_selected(state, (clattn_dtype)dtype, option))
+                    continue;
+                cases++;
+                if (run)
+                    check_case(state, engine, (clattn_operation)operation, (clattn_dtype)dtype, option);
+            }
+    return cases;
+}
+
+/* One engine, or with --full each that has not been asked for by name. */
+static int check_engines(check_state *state, const check_options *options, bool run)
+{
+    if (options->engine || !options->full)
+        return check_engine(state, options->engine, run);
+    int cases = 0;
+    for (int i = 0; i < clattn_engine_count(); i++)
+        cases += check_engine(state, clattn_engine_name(i), run);
+    return cases;
 }
 
 static int report_state(check_state *state, const char *device, bool json)
@@ -172,10 +197,9 @@ static int check_device(clattn_context *context, const clattn_device_info *facts
     check_state state = {
         .context = context, .has_fp64 = facts->has_fp64, .show_progress = isatty(STDERR_FILENO)};
     state.failures = cJSON_CreateArray();
-    state.total = count_cases(&state, options->engine ? 1 : clattn_engine_count());
-    for (int i = 0; i < clattn_engine_count(); i++)
-        if (!options->engine || strcmp(options->engine, clattn_engine_name(i)) == 0)
-            check_engine(&state, clattn_engine_name(i));
+    state.full = options->full;
+    state.total = check_engines(&state, options, false);
+    check_engines(&state, options, true);
     return report_state(&state, facts->name, options->json);
 }
 
@@ -200,16 +224,18 @@ static int check(const check_options *options)
 
 static void print_help(void)
 {
-    puts("usage: clattn check [--device D] [--engine E] [--json]\n"
+    puts("usage: clattn check [--device D] [--engine E] [--full] [--json]\n"
          "       clattn check --logit FILE.cl [--logit-data F.npy] [--device D]\n"
          "\n"
-         "Self-test of a device: every engine, operation, type and option on small random\n"
-         "problems, each output compared with a float64 reference computed on the host.\n"
-         "Exit code 0 when all pass, 1 when one does not. The first run compiles a program for\n"
-         "each combination of type and option, which takes minutes on some drivers.\n"
+         "Self-test of a device: every operation in every type, and with every option in f32,\n"
+         "by the engine that the library chooses, on small random problems; each output is\n"
+         "compared with a float64 reference computed on the host. Exit code 0 when all pass, 1\n"
+         "when one does not. The first run compiles a program for each combination of type and\n"
+         "option, which takes minutes on some drivers.\n"
          "\n"
          "  --device D   index or part of a name (default: the first GPU, else the first device)\n"
-         "  --engine E   only this engine\n"
+         "  --engine E   this engine\n"
+         "  --full       every variant of every option in every type, on every engine\n"
          "  --json       one JSON object on stdout\n"
          "  --logit F    check this logit function instead: its dy and ddy against finite\n"
          "               differences over x = -6 .. 6\n"
@@ -229,8 +255,8 @@ static int parse(int argc, char **argv, check_options *options)
 {
     *options = (check_options){.device = NULL};
     for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--json") == 0) {
-            options->json = true;
+        if (strcmp(argv[i], "--json") == 0 || strcmp(argv[i], "--full") == 0) {
+            *(argv[i][2] == 'j' ? &options->json : &options->full) = true;
             continue;
         }
         const char **value = strcmp(argv[i], "--device") == 0   ? &options->device
