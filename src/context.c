@@ -78,6 +78,14 @@ cl_device_id clattn_context_device(const clattn_context *context)
     return context->device.id;
 }
 
+clattn_status clattn_context_describe(const clattn_context *context, clattn_device_info *info)
+{
+    if (!context || !info)
+        return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: NULL", context ? "info" : "context");
+    *info = context->device;
+    return CLATTN_SUCCESS;
+}
+
 int clattn_context_programs_built(const clattn_context *context)
 {
     return clattn_program_store_built(&context->programs);

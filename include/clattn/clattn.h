@@ -288,6 +288,22 @@ CLATTN_API clattn_status clattn_problem_check(const clattn_problem *problem, cla
  * at once. */
 typedef struct clattn_context clattn_context;
 
+/* Facts about a device as the engines see them. Strings end in 0, cut to size. */
+typedef struct clattn_device_info {
+    cl_device_id id;
+    char platform[128];
+    char name[128];
+    char driver[128];
+    char version[128];
+    bool is_cpu, is_gpu;
+    bool has_fp64;
+    int compute_units;
+    uint64_t global_memory;  /* bytes */
+    uint64_t max_allocation; /* bytes */
+    uint64_t local_memory;   /* bytes */
+    uint64_t max_work_group;
+} clattn_device_info;
+
 /* A context on the caller's OpenCL context and one device of it. Retains both.
  * *context is to be given to clattn_context_release. */
 CLATTN_API clattn_status clattn_context_create(cl_context cl, cl_device_id device, clattn_context **context);
@@ -306,25 +322,12 @@ CLATTN_API void clattn_context_release(clattn_context *context);
 CLATTN_API cl_context clattn_context_cl(const clattn_context *context);
 CLATTN_API cl_device_id clattn_context_device(const clattn_context *context);
 
+/* Facts about a context's device. */
+CLATTN_API clattn_status clattn_context_describe(const clattn_context *context, clattn_device_info *info);
+
 /* How many programs this context has built since it was made. A problem that
  * differs from an earlier one only in kernel arguments builds none. */
 CLATTN_API int clattn_context_programs_built(const clattn_context *context);
-
-/* Facts about a device as the engines see them. Strings end in 0, cut to size. */
-typedef struct clattn_device_info {
-    cl_device_id id;
-    char platform[128];
-    char name[128];
-    char driver[128];
-    char version[128];
-    bool is_cpu, is_gpu;
-    bool has_fp64;
-    int compute_units;
-    uint64_t global_memory;  /* bytes */
-    uint64_t max_allocation; /* bytes */
-    uint64_t local_memory;   /* bytes */
-    uint64_t max_work_group;
-} clattn_device_info;
 
 /* All OpenCL devices of all platforms: writes up to `capacity` of them and
  * returns how many there are through *count. No platform at all is count 0. */

@@ -44,6 +44,10 @@ const struct clattn_engine *clattn_engine_at(int index);
 clattn_status clattn_engine_choose(const clattn_device_info *device, const clattn_problem *problem,
                                    const struct clattn_engine **engine, char *reason, size_t size);
 
+/* What holds for every engine whose sums are plain OpenCL C: f64 needs cl_khr_fp64, head dims have a largest class. */
+bool clattn_engine_supports_portably(const clattn_device_info *device, const clattn_problem *problem, char *reason,
+                                     size_t size);
+
 /* The smallest compiled bound that holds a head dim: few bounds, so that many problems share a program. */
 int clattn_head_dim_class(int64_t head_dim);
 

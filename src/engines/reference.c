@@ -1,20 +1,5 @@
 /* Engine "reference" on the host: one work-item a row, on anything. */
-#include <stdio.h>
-
 #include "engines/engine.h"
-
-static bool supports(const clattn_device_info *device, const clattn_problem *problem, char *reason, size_t size)
-{
-    if (problem->dtype == CLATTN_F64 && !device->has_fp64) {
-        snprintf(reason, size, "the device has no cl_khr_fp64");
-        return false;
-    }
-    if (!clattn_head_dim_class(problem->head_dim) || !clattn_head_dim_class(problem->head_dim_v)) {
-        snprintf(reason, size, "head dims go up to 1024");
-        return false;
-    }
-    return true;
-}
 
 static bool choose_tile(const struct clattn_tile_query *query, struct clattn_tile *tile)
 {
@@ -35,7 +20,7 @@ static void define(struct clattn_program_spec *spec, const struct clattn_tile *t
 const struct clattn_engine clattn_engine_reference = {
     .name = "reference",
     .sources = {"common/scalar_lanes.cl", "engines/reference.cl"},
-    .supports = supports,
+    .supports = clattn_engine_supports_portably,
     .choose_tile = choose_tile,
     .define = define,
 };

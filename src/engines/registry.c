@@ -40,6 +40,20 @@ int clattn_head_dim_class(int64_t head_dim)
     return 0;
 }
 
+bool clattn_engine_supports_portably(const clattn_device_info *device, const clattn_problem *problem, char *reason,
+                                     size_t size)
+{
+    if (problem->dtype == CLATTN_F64 && !device->has_fp64) {
+        snprintf(reason, size, "the device has no cl_khr_fp64");
+        return false;
+    }
+    if (!clattn_head_dim_class(problem->head_dim) || !clattn_head_dim_class(problem->head_dim_v)) {
+        snprintf(reason, size, "head dims go up to 1024");
+        return false;
+    }
+    return true;
+}
+
 static clattn_status choose_by_name(const clattn_device_info *device, const clattn_problem *problem,
                                     const struct clattn_engine **engine, char *reason, size_t size)
 {

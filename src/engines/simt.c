@@ -60,14 +60,8 @@ static bool choose_tile(const struct clattn_tile_query *query, struct clattn_til
 
 static bool supports(const clattn_device_info *device, const clattn_problem *problem, char *reason, size_t size)
 {
-    if (problem->dtype == CLATTN_F64 && !device->has_fp64) {
-        snprintf(reason, size, "the device has no cl_khr_fp64");
+    if (!clattn_engine_supports_portably(device, problem, reason, size))
         return false;
-    }
-    if (!clattn_head_dim_class(problem->head_dim) || !clattn_head_dim_class(problem->head_dim_v)) {
-        snprintf(reason, size, "head dims go up to 1024");
-        return false;
-    }
     struct clattn_tile tile;
     if (!choose_tile(&(struct clattn_tile_query){device, problem, 2}, &tile)) {
         snprintf(reason, size, "no tile fits %llu bytes of local memory and work-groups of %llu",

@@ -30,6 +30,13 @@ static int suite_close(void **state)
     return 0;
 }
 
+static inline clattn_device_info suite_device(void)
+{
+    clattn_device_info info;
+    assert_int_equal(clattn_context_describe(suite_context, &info), CLATTN_SUCCESS);
+    return info;
+}
+
 /* Runs a trial, as filled, on one engine; `what` names the case in the failure. */
 static inline void must_pass_on(const char *engine, struct trial *trial, const char *what)
 {

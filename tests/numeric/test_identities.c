@@ -73,17 +73,6 @@ static double bar_of(clattn_dtype dtype)
     return dtype == CLATTN_F64 ? 1e-13 : 1e-6;
 }
 
-static bool device_has(clattn_dtype dtype)
-{
-    clattn_device_info infos[64];
-    int count;
-    assert_int_equal(clattn_devices(infos, 64, &count), CLATTN_SUCCESS);
-    for (int i = 0; i < count && i < 64; i++)
-        if (infos[i].id == clattn_context_device(suite_context))
-            return dtype != CLATTN_F64 || infos[i].has_fp64;
-    return false;
-}
-
 static void jvp_against_vjp(const char *engine, clattn_dtype dtype)
 {
     struct trial jvp, vjp;
@@ -110,7 +99,7 @@ static void test_jvp_is_the_transpose_of_vjp(void **state)
     (void)state;
     for (int e = 0; clattn_engine_name(e); e++) {
         jvp_against_vjp(clattn_engine_name(e), CLATTN_F32);
-        if (device_has(CLATTN_F64))
+        if (suite_device().has_fp64)
             jvp_against_vjp(clattn_engine_name(e), CLATTN_F64);
     }
 }
@@ -159,7 +148,7 @@ static void test_hessian_is_symmetric(void **state)
     (void)state;
     for (int e = 0; clattn_engine_name(e); e++) {
         hessian_symmetry(clattn_engine_name(e), CLATTN_F32);
-        if (device_has(CLATTN_F64))
+        if (suite_device().has_fp64)
             hessian_symmetry(clattn_engine_name(e), CLATTN_F64);
     }
 }

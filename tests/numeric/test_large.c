@@ -21,17 +21,6 @@ static const clattn_tensor tensors[] = {CLATTN_Q,  CLATTN_K,  CLATTN_V,  CLATTN_
                                         CLATTN_TO, CLATTN_DQ, CLATTN_DK, CLATTN_DV, CLATTN_TDQ};
 #define TENSORS ((int)(sizeof tensors / sizeof *tensors))
 
-static bool can_allocate(size_t bytes)
-{
-    clattn_device_info infos[64];
-    int count;
-    assert_int_equal(clattn_devices(infos, 64, &count), CLATTN_SUCCESS);
-    for (int i = 0; i < count && i < 64; i++)
-        if (infos[i].id == clattn_context_device(suite_context))
-            return infos[i].max_allocation >= bytes;
-    return false;
-}
-
 static clattn_problem problem_of(const char *engine)
 {
     clattn_problem p;
@@ -126,7 +115,7 @@ static void rows_apart(uint64_t bytes)
     struct field f = {NULL, NULL, stride_for(bytes)};
     const size_t size = buffer_bytes(f.row_stride);
     cl_int error;
-    if (can_allocate(size))
+    if (size <= suite_device().max_allocation)
         f.memory = clCreateBuffer(clattn_context_cl(suite_context), CL_MEM_READ_WRITE, size, NULL, &error);
     if (!f.memory) {
         print_message("skipped: the device cannot allocate %zu bytes at once\n", size);

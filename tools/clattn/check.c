@@ -146,17 +146,6 @@ static int report_state(check_state *state, const char *device, bool json)
     return code != CLI_OK ? code : printed;
 }
 
-static clattn_status find_facts(const clattn_context *context, clattn_device_info *facts)
-{
-    clattn_device_info infos[64];
-    int count = 0;
-    const clattn_status status = clattn_devices(infos, 64, &count);
-    for (int i = 0; i < count && i < 64; i++)
-        if (infos[i].id == clattn_context_device(context))
-            *facts = infos[i];
-    return status;
-}
-
 /* The data of --logit-data as f32; without it, zeros enough for most functions. */
 static int read_logit_data(const char *path, logit_function *function)
 {
@@ -209,8 +198,8 @@ static int check(const check_options *options)
     clattn_status status = clattn_context_open(options->device, &context);
     if (status != CLATTN_SUCCESS)
         return cli_library_failure(status);
-    clattn_device_info facts = {.name = ""};
-    status = find_facts(context, &facts);
+    clattn_device_info facts;
+    status = clattn_context_describe(context, &facts);
     int code;
     if (status != CLATTN_SUCCESS)
         code = cli_library_failure(status);
