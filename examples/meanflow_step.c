@@ -21,7 +21,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { BATCH = 1, HEADS = 2, TOKENS = 24, HEAD_DIM = 8, COUNT = BATCH * HEADS * TOKENS * HEAD_DIM };
+enum {
+    BATCH = 1,
+    HEADS = 2,
+    TOKENS = 24,
+    HEAD_DIM = 8,
+    COUNT = BATCH * HEADS * TOKENS * HEAD_DIM
+};
 
 static const clattn_sizes sizes = {BATCH, HEADS, HEADS, TOKENS, TOKENS, HEAD_DIM, HEAD_DIM};
 static const double time_step = 0.5;
@@ -105,7 +111,8 @@ static void gradient(clattn_context *context, struct model *m, double residual[C
 }
 
 /* The largest difference between a gradient and central differences of the loss, over some elements. */
-static double worst_difference(clattn_context *context, struct model *m, double *values, const double *gradient_of)
+static double worst_difference(clattn_context *context, struct model *m, double *values,
+                               const double *gradient_of)
 {
     static double unused[COUNT];
     const double step = 1e-5;
@@ -140,12 +147,14 @@ int main(void)
     must(clattn_context_open(NULL, &context));
     const double before = loss(context, &m, residual);
     gradient(context, &m, residual, dq, dk, dv);
-    const double worst = fmax(worst_difference(context, &m, m.q, dq),
-                              fmax(worst_difference(context, &m, m.k, dk), worst_difference(context, &m, m.v, dv)));
+    const double worst =
+        fmax(worst_difference(context, &m, m.q, dq),
+             fmax(worst_difference(context, &m, m.k, dk), worst_difference(context, &m, m.v, dv)));
     descend(m.q, dq, 0.05), descend(m.k, dk, 0.05), descend(m.v, dv, 0.05);
     const double after = loss(context, &m, residual);
     clattn_context_release(context);
 
-    printf("loss %.6f, after one step %.6f; gradient off finite differences by %.1e at most\n", before, after, worst);
+    printf("loss %.6f, after one step %.6f; gradient off finite differences by %.1e at most\n", before, after,
+           worst);
     return worst < 1e-7 && after < before ? 0 : 1;
 }

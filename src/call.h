@@ -8,7 +8,7 @@ clattn_status clattn_check_queue(const clattn_context *context, cl_command_queue
 clattn_status clattn_check_wait_list(cl_uint wait_count, const cl_event *wait_list);
 
 /* That a buffer's memory object is of the context and holds `bytes` from its offset on; `name` goes into the message. */
-clattn_status clattn_check_memory(const clattn_context *context, const char *name, const clattn_buffer *buffer,
-                                  uint64_t bytes);
+clattn_status clattn_check_memory(const clattn_context *context, const char *name,
+                                  const clattn_buffer *buffer, uint64_t bytes);
 
 #endif

@@ -21,8 +21,8 @@ static clattn_status check_lengths(const clattn_problem *p, const int32_t *lengt
     for (int64_t b = 0; b < p->batch; b++)
         if (lengths[b] < 0 || lengths[b] > p->keys)
             return clattn_fail(CLATTN_INVALID_ARGUMENT,
-                               "kv_lengths: entry %" PRId64 " is %" PRId32 ", expected 0 .. %" PRId64, b, lengths[b],
-                               p->keys);
+                               "kv_lengths: entry %" PRId64 " is %" PRId32 ", expected 0 .. %" PRId64, b,
+                               lengths[b], p->keys);
     return CLATTN_SUCCESS;
 }
 
@@ -32,8 +32,8 @@ static clattn_status check_offsets(const int32_t *offsets, int64_t sequences, in
         const int32_t least = b ? offsets[b - 1] : 0;
         if (offsets[b] < least || offsets[b] > total)
             return clattn_fail(CLATTN_INVALID_ARGUMENT,
-                               "%s: entry %" PRId64 " is %" PRId32 ", expected %" PRId32 " .. %" PRId64, name, b,
-                               offsets[b], least, total);
+                               "%s: entry %" PRId64 " is %" PRId32 ", expected %" PRId32 " .. %" PRId64, name,
+                               b, offsets[b], least, total);
     }
     return CLATTN_SUCCESS;
 }
@@ -46,7 +46,8 @@ static clattn_status check_blocks(const clattn_problem *p, const uint8_t *blocks
         for (int64_t h = 0; h < size[2]; h++)
             for (int64_t row = 0; row < size[3]; row++)
                 for (int64_t column = 0; column < size[4]; column++) {
-                    const uint8_t kind = blocks[b * stride[1] + h * stride[2] + row * stride[3] + column * stride[4]];
+                    const uint8_t kind =
+                        blocks[b * stride[1] + h * stride[2] + row * stride[3] + column * stride[4]];
                     if (kind > 2)
                         return clattn_fail(CLATTN_INVALID_ARGUMENT,
                                            "block_mask: entry [%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64
@@ -106,7 +107,8 @@ static clattn_status create_buffers(clattn_context *context, const clattn_proble
                                 : CLATTN_SUCCESS;
 }
 
-static bool is_result(const clattn_problem *p, clattn_operation operation, const struct work *work, int tensor)
+static bool is_result(const clattn_problem *p, clattn_operation operation, const struct work *work,
+                      int tensor)
 {
     return work->buffers[tensor].memory && clattn_problem_is_output(p, operation, (clattn_tensor)tensor);
 }
@@ -147,8 +149,8 @@ static clattn_status run(clattn_context *context, clattn_operation operation, co
     return read_results(problem, operation, arrays, work);
 }
 
-clattn_status clattn_compute(clattn_context *context, clattn_operation operation, const clattn_problem *problem,
-                             void *const arrays[CLATTN_TENSOR_COUNT])
+clattn_status clattn_compute(clattn_context *context, clattn_operation operation,
+                             const clattn_problem *problem, void *const arrays[CLATTN_TENSOR_COUNT])
 {
     struct work work = {NULL};
     const clattn_status status = run(context, operation, problem, arrays, &work);

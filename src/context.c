@@ -15,7 +15,8 @@ static clattn_status check_device_in_context(cl_context cl, cl_device_id device)
     for (size_t i = 0; i < bytes / sizeof *devices; i++)
         if (devices[i] == device)
             return CLATTN_SUCCESS;
-    return clattn_fail(CLATTN_INVALID_ARGUMENT, "device: %p, expected a device of the cl_context", (void *)device);
+    return clattn_fail(CLATTN_INVALID_ARGUMENT, "device: %p, expected a device of the cl_context",
+                       (void *)device);
 }
 
 clattn_status clattn_context_create(cl_context cl, cl_device_id device, clattn_context **context)
@@ -68,15 +69,9 @@ void clattn_context_release(clattn_context *context)
     free(context);
 }
 
-cl_context clattn_context_cl(const clattn_context *context)
-{
-    return context->cl;
-}
+cl_context clattn_context_cl(const clattn_context *context) { return context->cl; }
 
-cl_device_id clattn_context_device(const clattn_context *context)
-{
-    return context->device.id;
-}
+cl_device_id clattn_context_device(const clattn_context *context) { return context->device.id; }
 
 clattn_status clattn_context_describe(const clattn_context *context, clattn_device_info *info)
 {

@@ -33,7 +33,8 @@ static bool has_word(const char *words, const char *word)
 }
 
 #define READ(what, variable)                                                                                 \
-    CLATTN_TRY(clattn_from_cl(clGetDeviceInfo(device, what, sizeof(variable), &(variable), NULL), "clGetDeviceInfo"))
+    CLATTN_TRY(clattn_from_cl(clGetDeviceInfo(device, what, sizeof(variable), &(variable), NULL),            \
+                              "clGetDeviceInfo"))
 
 clattn_status clattn_device_read(cl_device_id device, clattn_device_info *info)
 {
@@ -70,7 +71,8 @@ clattn_status clattn_device_read(cl_device_id device, clattn_device_info *info)
 }
 
 /* Appends the devices of one platform; a platform without devices is no error. */
-static clattn_status list_platform(cl_platform_id platform, clattn_device_info *infos, int capacity, int *count)
+static clattn_status list_platform(cl_platform_id platform, clattn_device_info *infos, int capacity,
+                                   int *count)
 {
     cl_uint devices = 0;
     if (clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, NULL, &devices) != CL_SUCCESS || devices == 0)
@@ -90,7 +92,8 @@ static clattn_status list_platform(cl_platform_id platform, clattn_device_info *
 clattn_status clattn_devices(clattn_device_info *infos, int capacity, int *count)
 {
     if (!count)
-        return clattn_fail(CLATTN_INVALID_ARGUMENT, "count: NULL, expected where to put the number of devices");
+        return clattn_fail(CLATTN_INVALID_ARGUMENT,
+                           "count: NULL, expected where to put the number of devices");
     *count = 0;
     cl_uint platforms = 0;
     /* a loader without platforms answers with an error of its own */
@@ -132,7 +135,8 @@ static clattn_status pick(const char *selector, const clattn_device_info *infos,
     const long index = strtol(selector, &end, 10);
     if (!*end) {
         if (index < 0 || index >= count)
-            return clattn_fail(CLATTN_INVALID_ARGUMENT, "device: index %s, expected 0 .. %d", selector, count - 1);
+            return clattn_fail(CLATTN_INVALID_ARGUMENT, "device: index %s, expected 0 .. %d", selector,
+                               count - 1);
         *picked = (int)index;
         return CLATTN_SUCCESS;
     }
@@ -141,13 +145,14 @@ static clattn_status pick(const char *selector, const clattn_device_info *infos,
         if (!contains_ignoring_case(infos[i].name, selector))
             continue;
         if (*picked >= 0)
-            return clattn_fail(CLATTN_INVALID_ARGUMENT, "device: '%s' fits both '%s' (%d) and '%s' (%d)", selector,
-                               infos[*picked].name, *picked, infos[i].name, i);
+            return clattn_fail(CLATTN_INVALID_ARGUMENT, "device: '%s' fits both '%s' (%d) and '%s' (%d)",
+                               selector, infos[*picked].name, *picked, infos[i].name, i);
         *picked = i;
     }
     if (*picked < 0)
-        return clattn_fail(CLATTN_INVALID_ARGUMENT, "device: no device has '%s' in its name; the first is '%s'",
-                           selector, infos[0].name);
+        return clattn_fail(CLATTN_INVALID_ARGUMENT,
+                           "device: no device has '%s' in its name; the first is '%s'", selector,
+                           infos[0].name);
     return CLATTN_SUCCESS;
 }
 
@@ -156,8 +161,9 @@ clattn_status clattn_device_find(const char *selector, clattn_device_info *info)
     int count = 0;
     CLATTN_TRY(clattn_devices(NULL, 0, &count));
     if (count == 0)
-        return clattn_fail(CLATTN_UNSUPPORTED,
-                           "no OpenCL device: expected an installed OpenCL platform (on Debian, pocl-opencl-icd)");
+        return clattn_fail(
+            CLATTN_UNSUPPORTED,
+            "no OpenCL device: expected an installed OpenCL platform (on Debian, pocl-opencl-icd)");
     clattn_device_info *infos = calloc((size_t)count, sizeof *infos);
     if (!infos)
         return clattn_fail(CLATTN_OUT_OF_MEMORY, "host memory for %d devices", count);

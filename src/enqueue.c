@@ -14,34 +14,34 @@ struct bindings {
     struct buffer_offsets offsets;
 };
 
-static clattn_status bind_tensor(const struct clattn_plan *plan, clattn_tensor tensor, const clattn_buffer *buffer,
-                                 struct bindings *bindings)
+static clattn_status bind_tensor(const struct clattn_plan *plan, clattn_tensor tensor,
+                                 const clattn_buffer *buffer, struct bindings *bindings)
 {
     const char *name = clattn_tensor_name(tensor);
     const size_t bytes = clattn_problem_bytes(&plan->problem, tensor);
     const size_t element = clattn_problem_element_size(&plan->problem, tensor);
     if (!plan->problem.present[tensor]) {
         if (buffer->memory)
-            return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: given, but absent from the plan's problem", name);
+            return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: given, but absent from the plan's problem",
+                               name);
         return CLATTN_SUCCESS;
     }
     if (bytes == 0)
         return CLATTN_SUCCESS;
     if (!buffer->memory)
-        return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: NULL, expected a cl_mem of %zu bytes or more", name, bytes);
+        return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: NULL, expected a cl_mem of %zu bytes or more", name,
+                           bytes);
     if (buffer->offset % element != 0)
-        return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: offset %zu, expected a multiple of the element size %zu",
-                           name, buffer->offset, element);
+        return clattn_fail(CLATTN_INVALID_ARGUMENT,
+                           "%s: offset %zu, expected a multiple of the element size %zu", name,
+                           buffer->offset, element);
     CLATTN_TRY(clattn_check_memory(plan->context, name, buffer, bytes));
     bindings->memory[tensor] = buffer->memory;
     bindings->offsets.at[tensor] = buffer->offset / element;
     return CLATTN_SUCCESS;
 }
 
-static size_t row_size(const struct clattn_plan *plan)
-{
-    return plan->problem.dtype == CLATTN_F64 ? 8 : 4;
-}
+static size_t row_size(const struct clattn_plan *plan) { return plan->problem.dtype == CLATTN_F64 ? 8 : 4; }
 
 /* Tensors in the workspace are of the row type. */
 static void bind_scratch(const struct clattn_plan *plan, cl_mem workspace, struct bindings *bindings)
@@ -69,7 +69,8 @@ static clattn_status bind(const struct clattn_plan *plan, const clattn_buffer *b
     if (plan->workspace_bytes == 0)
         return CLATTN_SUCCESS;
     if (!workspace)
-        return clattn_fail(CLATTN_INVALID_ARGUMENT, "workspace: NULL, expected a cl_mem of %" PRIu64 " bytes or more",
+        return clattn_fail(CLATTN_INVALID_ARGUMENT,
+                           "workspace: NULL, expected a cl_mem of %" PRIu64 " bytes or more",
                            plan->workspace_bytes);
     const clattn_buffer whole = {workspace, 0};
     CLATTN_TRY(clattn_check_memory(plan->context, "workspace", &whole, plan->workspace_bytes));
@@ -88,16 +89,17 @@ static clattn_status set_arguments(const struct clattn_plan *plan, const struct 
     if (error == CL_SUCCESS)
         error = clSetKernelArg(launch->kernel, SLOT_COUNT + 1, sizeof bindings->offsets, &bindings->offsets);
     if (error == CL_SUCCESS)
-        error = clSetKernelArg(launch->kernel, SLOT_COUNT + 2, sizeof launch->tangent_first, &launch->tangent_first);
+        error = clSetKernelArg(launch->kernel, SLOT_COUNT + 2, sizeof launch->tangent_first,
+                               &launch->tangent_first);
     return clattn_from_cl(error, "clSetKernelArg");
 }
 
-static clattn_status enqueue_launch(const struct clattn_launch *launch, cl_command_queue queue, cl_uint wait_count,
-                                    const cl_event *wait_list, cl_event *event)
+static clattn_status enqueue_launch(const struct clattn_launch *launch, cl_command_queue queue,
+                                    cl_uint wait_count, const cl_event *wait_list, cl_event *event)
 {
     const size_t *local = launch->local ? &launch->local : NULL;
-    return clattn_from_cl(clEnqueueNDRangeKernel(queue, launch->kernel, 1, NULL, &launch->global, local, wait_count,
-                                                 wait_list, event),
+    return clattn_from_cl(clEnqueueNDRangeKernel(queue, launch->kernel, 1, NULL, &launch->global, local,
+                                                 wait_count, wait_list, event),
                           "clEnqueueNDRangeKernel");
 }
 
@@ -125,7 +127,8 @@ static clattn_status enqueue_launches(const struct clattn_plan *plan, const stru
     return status;
 }
 
-static clattn_status check_call(const struct clattn_plan *plan, cl_command_queue queue, const clattn_buffer *buffers)
+static clattn_status check_call(const struct clattn_plan *plan, cl_command_queue queue,
+                                const clattn_buffer *buffers)
 {
     if (!plan)
         return clattn_fail(CLATTN_INVALID_ARGUMENT, "plan: NULL, expected a clattn_plan");
@@ -154,7 +157,8 @@ clattn_status clattn_enqueue(const clattn_plan *plan, cl_command_queue queue,
 
 /* ---- counting tiles ---- */
 
-static clattn_status sum_counts(cl_command_queue queue, cl_mem memory, int64_t tiles, clattn_tile_count *count)
+static clattn_status sum_counts(cl_command_queue queue, cl_mem memory, int64_t tiles,
+                                clattn_tile_count *count)
 {
     const size_t bytes = (size_t)tiles * 2 * sizeof(cl_int);
     cl_int *counts = malloc(bytes);
@@ -174,8 +178,8 @@ static clattn_status count_tiles(const struct clattn_plan *plan, cl_command_queu
                                  clattn_tile_count *count)
 {
     cl_int error;
-    cl_mem memory = clCreateBuffer(plan->context->cl, CL_MEM_READ_WRITE, (size_t)tiles * 2 * sizeof(cl_int), NULL,
-                                   &error);
+    cl_mem memory = clCreateBuffer(plan->context->cl, CL_MEM_READ_WRITE, (size_t)tiles * 2 * sizeof(cl_int),
+                                   NULL, &error);
     CLATTN_TRY(clattn_from_cl(error, "clCreateBuffer"));
     bindings->memory[SLOT_TILE_COUNTS] = memory;
     cl_event done = NULL;

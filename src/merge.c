@@ -9,7 +9,14 @@
 #include "tensor.h"
 
 /* A partial result's arrays, in the order of the kernel's parameters. */
-enum { ARRAY_O, ARRAY_LSE, ARRAY_LOW, ARRAY_TO, ARRAY_TLSE, ARRAYS };
+enum {
+    ARRAY_O,
+    ARRAY_LSE,
+    ARRAY_LOW,
+    ARRAY_TO,
+    ARRAY_TLSE,
+    ARRAYS
+};
 
 static const char *const array_names[ARRAYS] = {"o", "lse", "lse_low", "to", "tlse"};
 
@@ -50,7 +57,8 @@ static clattn_status check_sizes(const clattn_merge_sizes *sizes)
             return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: %" PRId64 ", expected 0 .. %" PRId64, names[i],
                                values[i], most);
     if ((double)sizes->batch * (double)sizes->heads * (double)sizes->queries > 2147483647.0)
-        return clattn_fail(CLATTN_INVALID_ARGUMENT, "queries: %" PRId64 " in %" PRId64 " x %" PRId64
+        return clattn_fail(CLATTN_INVALID_ARGUMENT,
+                           "queries: %" PRId64 " in %" PRId64 " x %" PRId64
                            " heads, expected less than 2^31 rows in all",
                            sizes->queries, sizes->batch, sizes->heads);
     if (!clattn_dtype_name(sizes->dtype))
@@ -69,8 +77,8 @@ static clattn_status check_partial(const clattn_context *context, const clattn_m
         if (bytes == 0 || (array == ARRAY_LOW && !buffer->memory))
             continue;
         if (!buffer->memory)
-            return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: NULL, expected a cl_mem of %" PRIu64 " bytes or more",
-                               name, bytes);
+            return clattn_fail(CLATTN_INVALID_ARGUMENT,
+                               "%s: NULL, expected a cl_mem of %" PRIu64 " bytes or more", name, bytes);
         if (buffer->offset % element_of(sizes, array) != 0)
             return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: offset %zu, expected a multiple of %zu", name,
                                buffer->offset, element_of(sizes, array));
@@ -103,23 +111,29 @@ static clattn_status set_arguments(cl_kernel kernel, const clattn_merge_sizes *s
     for (int n = 0; n < 3; n++) {
         const clattn_partial *p = partials[n];
         const size_t wide = clattn_dtype_size(sizes->dtype), row = element_of(sizes, ARRAY_LSE);
-        params.part[n] = (struct merge_offsets){p->o.offset / wide, p->lse.offset / row, p->lse_low.offset / row,
-                                                p->to.offset / wide, p->tlse.offset / row};
+        params.part[n] =
+            (struct merge_offsets){p->o.offset / wide, p->lse.offset / row, p->lse_low.offset / row,
+                                   p->to.offset / wide, p->tlse.offset / row};
         for (int array = 0; array < ARRAYS; array++)
-            CLATTN_TRY(clattn_from_cl(clSetKernelArg(kernel, index++, sizeof(cl_mem), &array_of(p, array)->memory),
-                                      "clSetKernelArg"));
+            CLATTN_TRY(
+                clattn_from_cl(clSetKernelArg(kernel, index++, sizeof(cl_mem), &array_of(p, array)->memory),
+                               "clSetKernelArg"));
     }
     return clattn_from_cl(clSetKernelArg(kernel, index, sizeof params, &params), "clSetKernelArg");
 }
 
-clattn_status clattn_enqueue_merge(clattn_context *context, cl_command_queue queue, const clattn_merge_sizes *sizes,
-                                   const clattn_partial *first, const clattn_partial *second,
-                                   const clattn_partial *merged, cl_uint wait_count, const cl_event *wait_list,
-                                   cl_event *event)
+clattn_status clattn_enqueue_merge(clattn_context *context, cl_command_queue queue,
+                                   const clattn_merge_sizes *sizes, const clattn_partial *first,
+                                   const clattn_partial *second, const clattn_partial *merged,
+                                   cl_uint wait_count, const cl_event *wait_list, cl_event *event)
 {
     if (!context || !sizes || !first || !second || !merged)
         return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: NULL",
-                           !context ? "context" : !sizes ? "sizes" : !first ? "first" : !second ? "second" : "merged");
+                           !context  ? "context"
+                           : !sizes  ? "sizes"
+                           : !first  ? "first"
+                           : !second ? "second"
+                                     : "merged");
     CLATTN_TRY(clattn_check_queue(context, queue));
     CLATTN_TRY(clattn_check_wait_list(wait_count, wait_list));
     CLATTN_TRY(check_sizes(sizes));
@@ -132,7 +146,8 @@ clattn_status clattn_enqueue_merge(clattn_context *context, cl_command_queue que
                               "clEnqueueMarkerWithWaitList");
     cl_kernel kernel;
     CLATTN_TRY(get_kernel(context, sizes->dtype, &kernel));
-    clattn_status status = set_arguments(kernel, sizes, (const clattn_partial *const[]){first, second, merged});
+    clattn_status status =
+        set_arguments(kernel, sizes, (const clattn_partial *const[]){first, second, merged});
     if (status == CLATTN_SUCCESS)
         status = clattn_from_cl(
             clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &rows, NULL, wait_count, wait_list, event),

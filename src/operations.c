@@ -88,13 +88,14 @@ static void add_source_list(struct clattn_program_spec *spec, const char *const 
 
 /* Numbers and tensors, the caller's logit function, the engine's lanes, the rules, the engine's words; the
  * algorithm follows. */
-static void add_sources(struct clattn_program_spec *spec, const struct clattn_engine *engine, const char *logit)
+static void add_sources(struct clattn_program_spec *spec, const struct clattn_engine *engine,
+                        const char *logit)
 {
     static const char *const common[] = {"common/params.h", "common/types.cl", "common/tensors.cl", NULL};
-    static const char *const rules[] = {"logits/logit.cl",    "logits/position.cl", "logits/softcap.cl",
-                                        "logits/user.cl",     "logits/mask.cl",     "logits/bias.cl",
+    static const char *const rules[] = {"logits/logit.cl",    "logits/position.cl",   "logits/softcap.cl",
+                                        "logits/user.cl",     "logits/mask.cl",       "logits/bias.cl",
                                         "logits/segments.cl", "logits/block_mask.cl", "logits/alibi.cl",
-                                        "logits/dropout.cl",  "logits/rules.cl",    NULL};
+                                        "logits/dropout.cl",  "logits/rules.cl",      NULL};
     add_source_list(spec, common);
     spec->logit = logit;
     if (logit)
@@ -113,7 +114,8 @@ struct pass {
 };
 
 /* Chooses the tile and starts the spec; the caller adds the algorithm's sources and facts, and builds. */
-static clattn_status begin_pass(const struct clattn_plan *plan, int tangents, int held_outputs, struct pass *pass)
+static clattn_status begin_pass(const struct clattn_plan *plan, int tangents, int held_outputs,
+                                struct pass *pass)
 {
     const struct clattn_tile_query query = {&plan->context->device, &plan->problem, held_outputs};
     *pass = (struct pass){.program = NULL};
@@ -137,14 +139,15 @@ static clattn_status make_launch(const struct pass *pass, const char *kernel, in
                                  int tangent_first, struct clattn_launch *launch)
 {
     cl_int error;
-    *launch = (struct clattn_launch){.global = (size_t)global, .local = local, .tangent_first = tangent_first};
+    *launch =
+        (struct clattn_launch){.global = (size_t)global, .local = local, .tangent_first = tangent_first};
     launch->kernel = clCreateKernel(pass->program, kernel, &error);
     return clattn_from_cl(error, "clCreateKernel");
 }
 
 /* Appends a launch; none when there is nothing to do. */
-static clattn_status add_launch(struct clattn_plan *plan, const struct pass *pass, const char *kernel, int64_t global,
-                                size_t local, int tangent_first)
+static clattn_status add_launch(struct clattn_plan *plan, const struct pass *pass, const char *kernel,
+                                int64_t global, size_t local, int tangent_first)
 {
     if (global == 0)
         return CLATTN_SUCCESS;
@@ -166,33 +169,21 @@ static int tile_items(const struct pass *pass)
 }
 
 /* A launch of the engine's work-groups, one a tile. */
-static clattn_status add_tiles(struct clattn_plan *plan, const struct pass *pass, const char *kernel, int64_t tiles,
-                               int tangent_first)
+static clattn_status add_tiles(struct clattn_plan *plan, const struct pass *pass, const char *kernel,
+                               int64_t tiles, int tangent_first)
 {
     const size_t local = (size_t)(pass->tile.items_x * pass->tile.items_y);
     return add_launch(plan, pass, kernel, tiles * tile_items(pass), local, tangent_first);
 }
 
-static int64_t tiles_over(int64_t rows, int tile)
-{
-    return (rows + tile - 1) / tile;
-}
+static int64_t tiles_over(int64_t rows, int tile) { return (rows + tile - 1) / tile; }
 
-static bool is_packed(const clattn_problem *p)
-{
-    return p->present[CLATTN_CU_SEQLENS_Q];
-}
+static bool is_packed(const clattn_problem *p) { return p->present[CLATTN_CU_SEQLENS_Q]; }
 
-static int64_t batch_stored(const clattn_problem *p)
-{
-    return is_packed(p) ? 1 : p->batch;
-}
+static int64_t batch_stored(const clattn_problem *p) { return is_packed(p) ? 1 : p->batch; }
 
 /* Query rows of all heads: elements of [B,Hq,M]. */
-static int64_t query_rows(const clattn_problem *p)
-{
-    return batch_stored(p) * p->heads_q * p->queries;
-}
+static int64_t query_rows(const clattn_problem *p) { return batch_stored(p) * p->heads_q * p->queries; }
 
 /* Outer tiles of a launch, over rows of queries or of keys. In a packed batch each sequence ends with a tile of its
  * own, and so do the rows before the first and behind the last: as many as there can be, see tiles.cl. */
@@ -219,8 +210,8 @@ static clattn_status plan_forward_pass(struct clattn_plan *plan, int tangent_fir
     clattn_spec_add_source(&pass.spec, "attention/forward.cl");
     CLATTN_TRY(build_pass(plan, &pass));
     plan->tile = pass.tile;
-    return add_tiles(plan, &pass, "attention_forward", outer_tiles(p, p->queries, p->heads_q, pass.tile.outer),
-                     tangent_first);
+    return add_tiles(plan, &pass, "attention_forward",
+                     outer_tiles(p, p->queries, p->heads_q, pass.tile.outer), tangent_first);
 }
 
 static clattn_status plan_forward(struct clattn_plan *plan, int tangents)
@@ -234,7 +225,8 @@ static clattn_status plan_forward(struct clattn_plan *plan, int tangents)
     return CLATTN_SUCCESS;
 }
 
-clattn_status clattn_plan_counting(const struct clattn_plan *plan, struct clattn_launch *launch, int64_t *tiles)
+clattn_status clattn_plan_counting(const struct clattn_plan *plan, struct clattn_launch *launch,
+                                   int64_t *tiles)
 {
     const clattn_problem *p = &plan->problem;
     const int tangents = USED_BY(plan->operation) & USED_BY_TANGENTS ? (int)p->tangents : 0;
@@ -260,7 +252,11 @@ static bool wants_bias_gradient(const struct clattn_plan *plan)
 }
 
 /* The values of BIAS_GRADIENT in bias_gradient.cl. */
-enum bias_gradient { BY_PAIRS, BY_QUERIES, BY_KEYS };
+enum bias_gradient {
+    BY_PAIRS,
+    BY_QUERIES,
+    BY_KEYS
+};
 
 struct bias_shape {
     int64_t batches, heads;
@@ -273,7 +269,8 @@ static struct bias_shape bias_shape_of(const clattn_problem *p)
     int64_t shape[5];
     clattn_problem_shape(p, CLATTN_BIAS, shape);
     struct bias_shape bias = {shape[0], shape[1], BY_PAIRS, false};
-    const bool sums_queries = p->strides[CLATTN_BIAS].row == 0, sums_keys = p->strides[CLATTN_BIAS].column == 0;
+    const bool sums_queries = p->strides[CLATTN_BIAS].row == 0,
+               sums_keys = p->strides[CLATTN_BIAS].column == 0;
     if (sums_keys)
         bias.by = BY_QUERIES;
     else if (sums_queries)
@@ -347,7 +344,8 @@ static clattn_status plan_backward_pass(struct clattn_plan *plan, int tangent_fi
     plan->tile = pass.tile;
     CLATTN_TRY(add_launch(plan, &pass, "attention_deltas", query_rows(p), 0, tangent_first));
     if (wants(plan, CLATTN_DSINK, CLATTN_TDSINK)) {
-        CLATTN_TRY(add_launch(plan, &pass, "attention_sink_parts", p->heads_q * sink_parts(p), 0, tangent_first));
+        CLATTN_TRY(
+            add_launch(plan, &pass, "attention_sink_parts", p->heads_q * sink_parts(p), 0, tangent_first));
         CLATTN_TRY(add_launch(plan, &pass, "attention_sink_gradient", p->heads_q, 0, tangent_first));
     }
     if (wants(plan, CLATTN_DQ, CLATTN_TDQ))

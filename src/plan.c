@@ -21,10 +21,7 @@ static uint64_t bits_of(double value)
 /* A window that no sequence can leave: positions differ by less than this. */
 #define UNBOUNDED (2 * CLATTN_MAX_ROWS)
 
-static int window_side(int64_t side)
-{
-    return (int)(side < 0 || side > UNBOUNDED ? UNBOUNDED : side);
-}
+static int window_side(int64_t side) { return (int)(side < 0 || side > UNBOUNDED ? UNBOUNDED : side); }
 
 static void fill_params(const clattn_problem *p, struct attention_params *params)
 {

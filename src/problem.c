@@ -36,15 +36,13 @@ void clattn_problem_init(clattn_problem *problem, clattn_operation operation, co
     problem->present[CLATTN_DO] = (USED_BY(operation) & USED_BY_GRADIENTS) != 0;
     for (int t = CLATTN_O; t < CLATTN_TENSOR_COUNT; t++) {
         const struct clattn_tensor_facts *facts = clattn_tensor_facts((clattn_tensor)t);
-        problem->present[t] = facts->primal < 0 && (facts->used_by & USED_BY(operation)) && t != CLATTN_LSE_LOW;
+        problem->present[t] =
+            facts->primal < 0 && (facts->used_by & USED_BY(operation)) && t != CLATTN_LSE_LOW;
     }
     clattn_problem_set_contiguous(problem, false);
 }
 
-static int64_t at_least_1(int64_t size)
-{
-    return size > 0 ? size : 1;
-}
+static int64_t at_least_1(int64_t size) { return size > 0 ? size : 1; }
 
 /* Strides of a contiguous [batch,head,row,column] array, or [batch,row,head,column]. Never 0, which would
  * broadcast, also where an axis is empty. */
@@ -76,8 +74,8 @@ static clattn_status check_size(const char *name, int64_t value, int64_t least, 
 {
     if (value >= least && value <= most)
         return CLATTN_SUCCESS;
-    return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: %" PRId64 ", expected %" PRId64 " .. %" PRId64, name, value,
-                       least, most);
+    return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: %" PRId64 ", expected %" PRId64 " .. %" PRId64, name,
+                       value, least, most);
 }
 
 static clattn_status check_sizes(const clattn_problem *p)
@@ -92,8 +90,8 @@ static clattn_status check_sizes(const clattn_problem *p)
     CLATTN_TRY(check_size("tangents", p->tangents, 1, MAX_TANGENTS));
     if (p->heads_kv == 0 ? p->heads_q != 0 : p->heads_q % p->heads_kv != 0)
         return clattn_fail(CLATTN_INVALID_ARGUMENT,
-                           "heads_q: %" PRId64 ", expected a multiple of heads_kv, which is %" PRId64, p->heads_q,
-                           p->heads_kv);
+                           "heads_q: %" PRId64 ", expected a multiple of heads_kv, which is %" PRId64,
+                           p->heads_q, p->heads_kv);
     return CLATTN_SUCCESS;
 }
 
@@ -102,8 +100,8 @@ static clattn_status check_dtypes(const clattn_problem *p)
     if (!clattn_dtype_name(p->dtype))
         return clattn_fail(CLATTN_INVALID_ARGUMENT, "dtype: %d, expected a clattn_dtype", (int)p->dtype);
     if (p->out_dtype != p->dtype && p->out_dtype != CLATTN_F32)
-        return clattn_fail(CLATTN_INVALID_ARGUMENT, "out_dtype: %d, expected dtype (%s) or f32", (int)p->out_dtype,
-                           clattn_dtype_name(p->dtype));
+        return clattn_fail(CLATTN_INVALID_ARGUMENT, "out_dtype: %d, expected dtype (%s) or f32",
+                           (int)p->out_dtype, clattn_dtype_name(p->dtype));
     if (p->bias_dtype != p->dtype && p->bias_dtype != CLATTN_F32)
         return clattn_fail(CLATTN_INVALID_ARGUMENT, "bias_dtype: %d, expected dtype (%s) or f32",
                            (int)p->bias_dtype, clattn_dtype_name(p->dtype));
@@ -133,7 +131,8 @@ static clattn_status check_position(const clattn_problem *p)
         return clattn_fail(CLATTN_INVALID_ARGUMENT, "causal: %d, expected a clattn_causal", (int)p->causal);
     if (p->window_left < -1)
         return clattn_fail(CLATTN_INVALID_ARGUMENT,
-                           "window_left: %" PRId64 ", expected -1 (unbounded) or a number of keys", p->window_left);
+                           "window_left: %" PRId64 ", expected -1 (unbounded) or a number of keys",
+                           p->window_left);
     if (p->window_right < -1)
         return clattn_fail(CLATTN_INVALID_ARGUMENT,
                            "window_right: %" PRId64 ", expected -1 (unbounded) or a number of keys",
@@ -171,8 +170,8 @@ static clattn_status check_presence(const clattn_problem *p, clattn_operation op
     static const clattn_tensor needed[] = {CLATTN_Q, CLATTN_K, CLATTN_V, CLATTN_DO};
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (!p->present[needed[i]] && (clattn_tensor_facts(needed[i])->used_by & USED_BY(operation)))
-            return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: absent, but %s needs it", clattn_tensor_name(needed[i]),
-                               clattn_operation_name(operation));
+            return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: absent, but %s needs it",
+                               clattn_tensor_name(needed[i]), clattn_operation_name(operation));
     return check_given(p, operation);
 }
 
@@ -242,7 +241,8 @@ static clattn_status check_options(const clattn_problem *p)
                                clattn_tensor_name(pairs[i][first ? 1 : 0]));
         }
     if (p->present[CLATTN_CU_SEQLENS_Q] && p->present[CLATTN_KV_LENGTHS])
-        return clattn_fail(CLATTN_INVALID_ARGUMENT, "kv_lengths: present with cu_seqlens_q, expected one of them");
+        return clattn_fail(CLATTN_INVALID_ARGUMENT,
+                           "kv_lengths: present with cu_seqlens_q, expected one of them");
     if (p->present[CLATTN_LOGIT_DATA] && !p->logit)
         return clattn_fail(CLATTN_INVALID_ARGUMENT, "logit_data: present without logit");
     if (!p->present[CLATTN_BLOCK_MASK])
@@ -256,7 +256,8 @@ clattn_status clattn_problem_check(const clattn_problem *problem, clattn_operati
     if (!problem)
         return clattn_fail(CLATTN_INVALID_ARGUMENT, "problem: NULL, expected a clattn_problem");
     if (!clattn_operation_name(operation))
-        return clattn_fail(CLATTN_INVALID_ARGUMENT, "operation: %d, expected a clattn_operation", (int)operation);
+        return clattn_fail(CLATTN_INVALID_ARGUMENT, "operation: %d, expected a clattn_operation",
+                           (int)operation);
     CLATTN_TRY(check_sizes(problem));
     CLATTN_TRY(check_dtypes(problem));
     CLATTN_TRY(check_numbers(problem));

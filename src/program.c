@@ -114,7 +114,8 @@ static clattn_status build_failure(clattn_context *context, cl_program program, 
     return CLATTN_BUILD_ERROR;
 }
 
-static clattn_status build(clattn_context *context, const struct clattn_program_spec *spec, cl_program *program)
+static clattn_status build(clattn_context *context, const struct clattn_program_spec *spec,
+                           cl_program *program)
 {
     CLATTN_TRY(create_program(context, spec, program));
     const cl_int error = clBuildProgram(*program, 1, &context->device.id, spec->options, NULL, NULL);

@@ -27,10 +27,7 @@ const char *clattn_status_name(clattn_status status)
     return "unknown status";
 }
 
-const char *clattn_message(void)
-{
-    return message;
-}
+const char *clattn_message(void) { return message; }
 
 const char *clattn_version(void)
 {

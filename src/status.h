@@ -5,7 +5,8 @@
 #include "clattn/clattn.h"
 
 /* Sets the thread's message and returns `status`. */
-clattn_status clattn_fail(clattn_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+clattn_status clattn_fail(clattn_status status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* CLATTN_DEVICE_ERROR or CLATTN_OUT_OF_MEMORY for an OpenCL error of `call`; CLATTN_SUCCESS for CL_SUCCESS. */
 clattn_status clattn_from_cl(cl_int error, const char *call);

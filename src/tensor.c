@@ -11,10 +11,22 @@
 ATTENTION_CALL_TENSORS(SAME_SLOT)
 static_assert((int)SLOT_O_FULL == (int)CLATTN_TENSOR_COUNT, "internal tensors follow the public ones");
 
-#define INPUT(name, axes, element) {name, axes, element, false, false, USED_BY_ALL, -1}
-#define TANGENT(name, axes, element, primal) {name, axes, element, true, false, USED_BY_TANGENTS, primal}
-#define RESULT(name, axes, element, used_by) {name, axes, element, false, true, used_by, -1}
-#define TANGENT_RESULT(name, axes, element, used_by, primal) {name, axes, element, true, true, used_by, primal}
+#define INPUT(name, axes, element)                                                                           \
+    {                                                                                                        \
+        name, axes, element, false, false, USED_BY_ALL, -1                                                   \
+    }
+#define TANGENT(name, axes, element, primal)                                                                 \
+    {                                                                                                        \
+        name, axes, element, true, false, USED_BY_TANGENTS, primal                                           \
+    }
+#define RESULT(name, axes, element, used_by)                                                                 \
+    {                                                                                                        \
+        name, axes, element, false, true, used_by, -1                                                        \
+    }
+#define TANGENT_RESULT(name, axes, element, used_by, primal)                                                 \
+    {                                                                                                        \
+        name, axes, element, true, true, used_by, primal                                                     \
+    }
 
 static const struct clattn_tensor_facts table[CLATTN_TENSOR_COUNT] = {
     [CLATTN_Q] = INPUT("q", AXES_QUERY, ELEMENT_IN),
@@ -117,16 +129,10 @@ static int64_t laid_out_batch(const clattn_problem *problem)
     return problem->present[CLATTN_CU_SEQLENS_Q] ? 1 : problem->batch;
 }
 
-static int64_t blocks(int64_t rows, int64_t block)
-{
-    return block > 0 ? (rows + block - 1) / block : 0;
-}
+static int64_t blocks(int64_t rows, int64_t block) { return block > 0 ? (rows + block - 1) / block : 0; }
 
 /* An axis of a mask or bias: 1 where its stride is 0. */
-static int64_t broadcast(int64_t size, int64_t stride)
-{
-    return stride == 0 ? 1 : size;
-}
+static int64_t broadcast(int64_t size, int64_t stride) { return stride == 0 ? 1 : size; }
 
 int clattn_problem_shape(const clattn_problem *p, clattn_tensor tensor, int64_t shape[5])
 {
@@ -197,8 +203,9 @@ struct clattn_extent clattn_tensor_extent(const clattn_problem *problem, clattn_
         extent.size[5 - rank + axis] = shape[axis];
     const bool always_contiguous = rank < 4 || (facts->result && facts->axes == AXES_PAIRS);
     if (!always_contiguous) {
-        const int64_t strides[5] = {facts->tangent ? given->tangent : 0, given->batch, given->head, given->row,
-                                    facts->axes == AXES_PAIRS || facts->axes == AXES_BLOCKS ? given->column : 1};
+        const int64_t strides[5] = {
+            facts->tangent ? given->tangent : 0, given->batch, given->head, given->row,
+            facts->axes == AXES_PAIRS || facts->axes == AXES_BLOCKS ? given->column : 1};
         for (int axis = 0; axis < 5; axis++)
             extent.stride[axis] = strides[axis];
         return extent;

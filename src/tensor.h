@@ -33,7 +33,8 @@ enum clattn_element {
 
 /* Who reads or writes it, as bits over clattn_operation. */
 #define USED_BY(operation) (1u << (operation))
-#define USED_BY_ALL (USED_BY(CLATTN_FORWARD) | USED_BY(CLATTN_JVP) | USED_BY(CLATTN_VJP) | USED_BY(CLATTN_HVP))
+#define USED_BY_ALL                                                                                          \
+    (USED_BY(CLATTN_FORWARD) | USED_BY(CLATTN_JVP) | USED_BY(CLATTN_VJP) | USED_BY(CLATTN_HVP))
 #define USED_BY_TANGENTS (USED_BY(CLATTN_JVP) | USED_BY(CLATTN_HVP))
 #define USED_BY_GRADIENTS (USED_BY(CLATTN_VJP) | USED_BY(CLATTN_HVP))
 

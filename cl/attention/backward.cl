@@ -123,7 +123,8 @@ static inline bool key_gradients_finite(const group *g, const key_gradients *sum
                              !finite_outputs(sum->tdv, OUTPUTS(HEAD_DIM_V_CLASS)));
 }
 
-static inline void store_keys(const arguments *a, const group *g, const gradient_tile *tile, const key_gradients *sum)
+static inline void store_keys(const arguments *a, const group *g, const gradient_tile *tile,
+                              const key_gradients *sum)
 {
     const sequence *s = &tile->s;
     const real scale = tile->r.scale;

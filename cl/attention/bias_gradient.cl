@@ -26,7 +26,8 @@ static inline bias_tile bias_tile_of(const arguments *a, const long launch_tile)
     const long inner_tiles = BIAS_GRADIENT == BY_PAIRS ? ((long)p->keys + INNER - 1) / INNER : 1;
     const long outer_tiles = ((long)(KEYS_OUTER ? p->keys : p->queries) + OUTER - 1) / OUTER;
     const long outer_tile = launch_tile / inner_tiles;
-    const int h = (int)(outer_tile / outer_tiles % p->bias_heads), b = (int)(outer_tile / outer_tiles / p->bias_heads);
+    const int h = (int)(outer_tile / outer_tiles % p->bias_heads),
+              b = (int)(outer_tile / outer_tiles / p->bias_heads);
     const bool all_b = p->bias_batches == 1, all_h = p->bias_heads == 1;
     const bias_tile tile = {b,
                             h,
@@ -75,8 +76,8 @@ static inline range summed_rows(const gradient_tile *tile, const bias_tile *bias
     return rows;
 }
 
-static inline void add_sequence_and_head(const arguments *a, const group *g, const bias_tile *bias, const int b,
-                                         const int h, bias_sums *sum)
+static inline void add_sequence_and_head(const arguments *a, const group *g, const bias_tile *bias,
+                                         const int b, const int h, bias_sums *sum)
 {
     const sequence s = sequence_of(a, b, h, KEYS_OUTER);
     const int first = bias->first - (KEYS_OUTER ? s.first_key : s.first_query);
@@ -110,7 +111,8 @@ static inline void store_sums(const arguments *a, const group *g, const bias_til
     if (owns_slots(g))
         FOR_EACH_SLOT (slot) {
             const ilanes row = bias->first + outer_row(g, slot);
-            scatter_real(base, TO_LLANES(row) * step, sum[slot], row < (KEYS_OUTER ? a->p->keys : a->p->queries));
+            scatter_real(base, TO_LLANES(row) * step, sum[slot],
+                         row < (KEYS_OUTER ? a->p->keys : a->p->queries));
         }
 #endif
 }

@@ -141,7 +141,8 @@ static inline void exponentiate(const group *g, const query_tile *tile, const in
     FOR_EACH_SLOT (slot) {
         run->sum[slot] = MULTIPLY_ADD(run->sum[slot], keep[slot], sum[slot]);
         for (int t = 0; t < TANGENTS; t++)
-            run->tangent_sum[t][slot] = MULTIPLY_ADD(run->tangent_sum[t][slot], keep[slot], tangent_sum[t][slot]);
+            run->tangent_sum[t][slot] =
+                MULTIPLY_ADD(run->tangent_sum[t][slot], keep[slot], tangent_sum[t][slot]);
     }
 }
 
@@ -212,7 +213,8 @@ static inline void store_full(const arguments *a, const group *g, const query_ti
     }
 }
 
-static inline void store_outputs(const arguments *a, const group *g, const query_tile *tile, const running *run)
+static inline void store_outputs(const arguments *a, const group *g, const query_tile *tile,
+                                 const running *run)
 {
     const sequence *s = &tile->s;
     const int dims = a->p->head_dim_v;
@@ -250,7 +252,9 @@ static inline void store_rows(const arguments *a, const group *g, const query_ti
             scatter_real(a->lse_low, at, low, inside);
         for (int t = 0; t < TANGENTS; t++)
             if (a->tlse)
-                scatter_real(a->tlse, stat_index(a, a->tangent_first + t, s->batch, s->h, s->first_query) + TO_LLANES(row),
+                scatter_real(a->tlse,
+                             stat_index(a, a->tangent_first + t, s->batch, s->h, s->first_query) +
+                                 TO_LLANES(row),
                              run->tangent_sum[t][slot], inside);
     }
 }

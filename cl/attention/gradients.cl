@@ -54,7 +54,8 @@ static inline row_stats row_stats_of(const arguments *a, const sequence *s, cons
     stats.lse_low = a->lse_low ? gather_real(a->lse_low, at) : TO_LANES(0);
     stats.delta = gather_real(a->delta, at);
 #if TANGENTS
-    stats.mu = gather_real(a->tlse, stat_index(a, a->tangent_first, s->batch, s->h, s->first_query) + TO_LLANES(query));
+    stats.mu = gather_real(a->tlse, stat_index(a, a->tangent_first, s->batch, s->h, s->first_query) +
+                                        TO_LLANES(query));
     stats.tdelta = gather_real(a->tdelta, at);
 #endif
     return stats;
@@ -77,8 +78,8 @@ static inline void set_sequence(const arguments *a, gradient_tile *tile, const i
     tile->r = rules_of(a, &tile->s);
 }
 
-static inline gradient_tile gradient_tile_at(const arguments *a, const group *g, const bool keys_outer, const int b,
-                                             const int h, const int first)
+static inline gradient_tile gradient_tile_at(const arguments *a, const group *g, const bool keys_outer,
+                                             const int b, const int h, const int first)
 {
     gradient_tile tile;
     tile.first = first;
@@ -93,12 +94,18 @@ static inline gradient_tile gradient_tile_at(const arguments *a, const group *g,
         tile.tdp = hold(g, outer.tdp);
     if (!keys_outer && first < tile.s.queries)
         FOR_EACH_SLOT (slot)
-            tile.stats[slot] = row_stats_of(a, &tile.s, clamp(first + outer_row(g, slot), 0, tile.s.queries - 1));
+            tile.stats[slot] =
+                row_stats_of(a, &tile.s, clamp(first + outer_row(g, slot), 0, tile.s.queries - 1));
     return tile;
 }
 
 /* A tile's products, and in the same place the weights made of them. */
-enum { P, DX, TP, TDX };
+enum {
+    P,
+    DX,
+    TP,
+    TDX
+};
 #define WEIGHTS (TANGENTS ? 4 : 2)
 typedef struct {
     /* P: X, then P Z; DX: dP, then dX (dS for the bias); TP: X', then P' Z; TDX: dP', then dX' (dS') */
@@ -125,8 +132,8 @@ static inline void multiply_sides(const group *g, const gradient_tile *tile, con
 }
 
 /* Turns element e from products into weights. `of_bias`: dS in place of dX. */
-static inline void weigh(const gradient_tile *tile, const pair *at, const row_stats *stats, const bool of_bias,
-                         const bool careful, weights *w, const int e)
+static inline void weigh(const gradient_tile *tile, const pair *at, const row_stats *stats,
+                         const bool of_bias, const bool careful, weights *w, const int e)
 {
     const logit z = logit_of(&tile->r, w->of[P][e], at);
     const lanes p = exp(logit_value(&z) - stats->lse - stats->lse_low);

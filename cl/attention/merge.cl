@@ -11,7 +11,8 @@ typedef struct {
 } partial;
 
 #define PARTIAL_PARAMETERS(n)                                                                                \
-    __global out_t *o##n, __global real *lse##n, __global real *low##n, __global out_t *to##n, __global real *tlse##n
+    __global out_t *o##n, __global real *lse##n, __global real *low##n, __global out_t *to##n,               \
+        __global real *tlse##n
 #define PARTIAL(n)                                                                                           \
     {                                                                                                        \
         o##n + params.part[n].o, to##n ? to##n + params.part[n].to : 0, lse##n + params.part[n].lse,         \

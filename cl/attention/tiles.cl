@@ -37,7 +37,8 @@ typedef struct {
  * sequence one lies in shows here. One that lies behind the last row starts
  * beyond its sequence and so does nothing.
  */
-static inline place place_in_packed(const arguments *a, const long tile, const bool keys_outer, const int heads)
+static inline place place_in_packed(const arguments *a, const long tile, const bool keys_outer,
+                                    const int heads)
 {
     const int batch = a->p->batch, total = keys_outer ? a->p->keys : a->p->queries;
     const long tiles = ((long)total + OUTER - 1) / OUTER + batch + 2;
@@ -88,8 +89,8 @@ static inline int next_tile(const group *g, const rules *r, const bool keys_oute
 }
 
 /* Inner tiles of `rows` that no rule leaves empty. The loop has no branch around its body: a body may hold barriers. */
-#define FOR_EACH_INNER_TILE(g, inner, r, keys_outer, first, rows)                                               \
-    for (int inner = next_tile(g, r, keys_outer, first, (rows).begin, (rows).end); inner < (rows).end;          \
+#define FOR_EACH_INNER_TILE(g, inner, r, keys_outer, first, rows)                                            \
+    for (int inner = next_tile(g, r, keys_outer, first, (rows).begin, (rows).end); inner < (rows).end;       \
          inner = next_tile(g, r, keys_outer, first, inner + INNER, (rows).end))
 
 /* Rows from `first` on of a [B,H,S,dims] tensor; those from `rows` on read as 0. */
@@ -103,9 +104,11 @@ static inline view rows_view(const arguments *a, __global const in_t *tensor, co
 
 /* A view of a query-side (key-side) tensor by its argument name, from row `first` of sequence s on. */
 #define QUERY_ROWS(a, s, name, SLOT, t, first, dims)                                                         \
-    rows_view(a, (a)->name, SLOT, t, (s)->batch, (s)->h, (s)->first_query + (first), (s)->queries - (first), dims)
+    rows_view(a, (a)->name, SLOT, t, (s)->batch, (s)->h, (s)->first_query + (first), (s)->queries - (first), \
+              dims)
 #define KEY_ROWS(a, s, name, SLOT, t, first, dims)                                                           \
-    rows_view(a, (a)->name, SLOT, t, (s)->batch, (s)->h_kv, (s)->first_key + (first), (s)->keys - (first), dims)
+    rows_view(a, (a)->name, SLOT, t, (s)->batch, (s)->h_kv, (s)->first_key + (first), (s)->keys - (first),   \
+              dims)
 
 /* Rows of a [B,H,S,dims] result, to be written; those from `rows` on are left alone. */
 typedef struct {
@@ -125,7 +128,8 @@ static inline target rows_target(const arguments *a, __global out_t *tensor, con
 /* The same for query-side (key-side) results. All rows of a key-side result in memory are written, those behind a
  * kv length too. */
 #define QUERY_TARGET(a, s, name, SLOT, t, first, dims)                                                       \
-    rows_target(a, (a)->name, SLOT, t, (s)->batch, (s)->h, (s)->first_query + (first), (s)->queries - (first), dims)
+    rows_target(a, (a)->name, SLOT, t, (s)->batch, (s)->h, (s)->first_query + (first),                       \
+                (s)->queries - (first), dims)
 #define KEY_TARGET(a, s, name, SLOT, t, first, dims)                                                         \
     rows_target(a, (a)->name, SLOT, t, (s)->batch, (s)->h_kv, (s)->first_key + (first),                      \
                 ((a)->cu_seqlens_k ? (s)->keys : (a)->p->keys) - (first), dims)
@@ -177,8 +181,8 @@ static inline void add_value_products(const group *g, const value_product *produ
 {
     UNROLL_FOR (int n = 0; n < count; n++) {
         const operand weights = hand_over(g, products[n].weights);
-        multiply_values(g, products[n].output, products[n].dim_class, products[n].keep, weights, products[n].rows,
-                        careful);
+        multiply_values(g, products[n].output, products[n].dim_class, products[n].keep, weights,
+                        products[n].rows, careful);
     }
 }
 

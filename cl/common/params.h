@@ -17,7 +17,7 @@
  * the kernels see it). in_t, out_t, bias_t and real are set by the program's
  * options.
  */
-#define ATTENTION_CALL_TENSORS(X)                                                                                 \
+#define ATTENTION_CALL_TENSORS(X)                                                                            \
     X(Q, q, const in_t)                                                                                      \
     X(K, k, const in_t)                                                                                      \
     X(V, v, const in_t)                                                                                      \
@@ -59,20 +59,22 @@
 
 /* Those that only the library sees; they lie in the workspace, contiguous. */
 #define ATTENTION_SCRATCH_TENSORS(X)                                                                         \
-    X(O_FULL, o_full, real)   /* [B,Hq,M,Dv]: O unrounded, for delta */                                      \
-    X(TO_FULL, to_full, real) /* [T,B,Hq,M,Dv] */                                                            \
-    X(DELTA, delta, real)     /* [B,Hq,M]: sum_d dO O - dL */                                                \
-    X(TDELTA, tdelta, real)   /* [B,Hq,M]: the tangent of it, for one tangent at a time */                   \
-    X(BIAS_ROWS, bias_rows, real)   /* [B|1,Hq|1,M]: dB of a bias that broadcasts queries and keys, by row */ \
-    X(TBIAS_ROWS, tbias_rows, real) /* the tangent of it */                                                 \
-    X(SINK_PARTS, sink_parts, real) /* [Hq, parts]: dsink summed over parts of the rows */                  \
-    X(TSINK_PARTS, tsink_parts, real)                                                                       \
+    X(O_FULL, o_full, real)       /* [B,Hq,M,Dv]: O unrounded, for delta */                                  \
+    X(TO_FULL, to_full, real)     /* [T,B,Hq,M,Dv] */                                                        \
+    X(DELTA, delta, real)         /* [B,Hq,M]: sum_d dO O - dL */                                            \
+    X(TDELTA, tdelta, real)       /* [B,Hq,M]: the tangent of it, for one tangent at a time */               \
+    X(BIAS_ROWS, bias_rows, real) /* [B|1,Hq|1,M]: dB of a bias that broadcasts queries and keys, by row */  \
+    X(TBIAS_ROWS, tbias_rows, real) /* the tangent of it */                                                  \
+    X(SINK_PARTS, sink_parts, real) /* [Hq, parts]: dsink summed over parts of the rows */                   \
+    X(TSINK_PARTS, tsink_parts, real)                                                                        \
     X(TILE_COUNTS, tile_counts, int) /* [outer tiles, 2]: visited and all inner tiles */
 
 #define ATTENTION_TENSORS(X) ATTENTION_CALL_TENSORS(X) ATTENTION_SCRATCH_TENSORS(X)
 
 #define ATTENTION_SLOT(NAME, name, type) SLOT_##NAME,
-enum attention_slot { ATTENTION_TENSORS(ATTENTION_SLOT) SLOT_COUNT };
+enum attention_slot {
+    ATTENTION_TENSORS(ATTENTION_SLOT) SLOT_COUNT
+};
 
 #ifdef __OPENCL_VERSION__
 #define PARAMS_LONG long
@@ -105,10 +107,10 @@ struct attention_params {
     int left, right;                            /* window about the diagonal, large = unbounded */
     int block_rows, block_columns;              /* bm, bn of the block mask */
     float scale, softcap;
-    PARAMS_ULONG scale_f64, softcap_f64;        /* bit patterns of doubles, for programs in f64 */
-    PARAMS_ULONG dropout_seed, dropout_offset;  /* Philox4x32-10 key and counter */
-    PARAMS_UINT dropout_threshold;              /* keep a word >= floor(p 2^32) */
-    float dropout_scale;                        /* 1 / (1 - p) */
+    PARAMS_ULONG scale_f64, softcap_f64;       /* bit patterns of doubles, for programs in f64 */
+    PARAMS_ULONG dropout_seed, dropout_offset; /* Philox4x32-10 key and counter */
+    PARAMS_UINT dropout_threshold;             /* keep a word >= floor(p 2^32) */
+    float dropout_scale;                       /* 1 / (1 - p) */
     PARAMS_ULONG dropout_scale_f64;
 };
 

@@ -46,7 +46,7 @@ static inline bf16 bf16_from_float(const float x)
 }
 
 /* half is a storage type only: vload_half and vstore_half need no cl_khr_fp16. */
-#define LOAD_F32(p) ((real)*(p))
+#define LOAD_F32(p) ((real) * (p))
 #define LOAD_F16(p) ((real)vload_half(0, p))
 #define LOAD_BF16(p) ((real)bf16_to_float(*(p)))
 #define LOAD_F64(p) (*(p))

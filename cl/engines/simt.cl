@@ -29,7 +29,8 @@
 #define TY 8 /* work-items along a column */
 #endif
 #ifndef UNROLL_LOOPS
-#define UNROLL_LOOPS 1 /* 0 on CPUs: registers are spilled at each barrier anyway, and compiling takes far longer */
+#define UNROLL_LOOPS                                                                                         \
+    1 /* 0 on CPUs: registers are spilled at each barrier anyway, and compiling takes far longer */
 #endif
 
 #define TM (BM / TY) /* rows a work-item */
@@ -70,8 +71,14 @@ typedef struct {
     __local real group_weights[BM * WEIGHT_STRIDE];                                                          \
     __local real group_partial[BM * TX];                                                                     \
     __local int group_flag;                                                                                  \
-    const group g = {get_group_id(0), (int)get_local_id(0), (int)get_local_id(0) % TX,                       \
-                     (int)get_local_id(0) / TX, group_stage, group_weights, group_partial, &group_flag}
+    const group g = {get_group_id(0),                                                                        \
+                     (int)get_local_id(0),                                                                   \
+                     (int)get_local_id(0) % TX,                                                              \
+                     (int)get_local_id(0) / TX,                                                              \
+                     group_stage,                                                                            \
+                     group_weights,                                                                          \
+                     group_partial,                                                                          \
+                     &group_flag}
 
 #define FOR_EACH_SLOT(slot) UNROLL_FOR (int slot = 0; slot < TM; slot++)
 #define FOR_EACH_SCORE(g, e, slot, inner)                                                                    \

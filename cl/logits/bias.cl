@@ -19,8 +19,8 @@ static inline bias_rule bias_locate(const arguments *a, const sequence *s)
 
 static inline void bias_apply(const bias_rule *rule, const ilanes query, const ilanes key, logit *z)
 {
-    const lanes bias = gather_bias(rule->base, TO_LLANES(query) * rule->stride.row +
-                                                   TO_LLANES(key) * rule->stride.column);
+    const lanes bias =
+        gather_bias(rule->base, TO_LLANES(query) * rule->stride.row + TO_LLANES(key) * rule->stride.column);
     z->attends = z->attends & (bias != -INFINITY);
     z->value += bias;
 }

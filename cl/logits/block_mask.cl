@@ -26,8 +26,9 @@ static inline block_rule block_locate(const arguments *a, const sequence *s)
 /* 0, 1 or 2 */
 static inline ilanes block_kind(const block_rule *rule, const ilanes query, const ilanes key)
 {
-    return gather_byte(rule->base, TO_LLANES((query + rule->first_query) / rule->block_rows) * rule->row +
-                                       TO_LLANES((key + rule->first_key) / rule->block_columns) * rule->column);
+    return gather_byte(rule->base,
+                       TO_LLANES((query + rule->first_query) / rule->block_rows) * rule->row +
+                           TO_LLANES((key + rule->first_key) / rule->block_columns) * rule->column);
 }
 
 /* True if every block that holds a pair of queries x keys is skipped. */

@@ -8,9 +8,9 @@
 /* One sequence and query head. Query i sees keys i + low <= j <= i + high, 0 <= j < keys; i and j count from the
  * start of the sequence. */
 typedef struct {
-    int b;          /* which sequence, for whatever is drawn or given by sequence */
+    int b; /* which sequence, for whatever is drawn or given by sequence */
     int h, h_kv;
-    int batch;      /* batch index in memory: b, or 0 in a packed batch */
+    int batch;                  /* batch index in memory: b, or 0 in a packed batch */
     int first_query, first_key; /* rows in memory before the sequence's own: 0 unless packed */
     int queries, keys;
     int low, high;

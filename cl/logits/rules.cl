@@ -130,7 +130,8 @@ static inline lanes dropout_of(const rules *r, const pair *at)
 }
 
 /* True if the rules that need memory let no query of [i0, i0 + rows) see a key of [j0, j0 + columns). */
-static inline bool tile_is_empty(const rules *r, const int i0, const int rows, const int j0, const int columns)
+static inline bool tile_is_empty(const rules *r, const int i0, const int rows, const int j0,
+                                 const int columns)
 {
     bool empty = false;
     const range queries = {max(i0, 0), min(i0 + rows, r->s.queries)};

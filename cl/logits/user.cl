@@ -1,7 +1,7 @@
 /* The caller's logit function y(x), with its first and second derivative. -inf masks out. */
 #if RULE_LOGIT
-static inline void user_apply(const sequence *s, __global const float *data, const ilanes query, const ilanes key,
-                              logit *z)
+static inline void user_apply(const sequence *s, __global const float *data, const ilanes query,
+                              const ilanes key, logit *z)
 {
     lanes y, dy, ddy;
     CALL_LOGIT(z->value, s->b, s->h, query, key, data, &y, &dy, &ddy);

@@ -124,47 +124,47 @@ typedef enum clattn_causal {
  * tangents when the problem has several. */
 typedef enum clattn_tensor {
     /* inputs of every operation */
-    CLATTN_Q,             /* [B,Hq,M,D] dtype */
-    CLATTN_K,             /* [B,Hkv,N,D] dtype */
-    CLATTN_V,             /* [B,Hkv,N,Dv] dtype */
-    CLATTN_BIAS,          /* [B|1,Hq|1,M|1,N|1] bias_dtype, added to the logits; -inf masks out */
-    CLATTN_MASK,          /* [B|1,Hq|1,M|1,N|1] bytes, nonzero = attend */
-    CLATTN_KV_LENGTHS,    /* [B] int32: keys j >= kv_lengths[b] are masked out; clamped to 0..N */
-    CLATTN_Q_SEGMENTS,    /* [B,M] int32; attend within equal ids; negative attends to nothing */
-    CLATTN_KV_SEGMENTS,   /* [B,N] int32 */
-    CLATTN_CU_SEQLENS_Q,  /* [B+1] int32: packed batch, see clattn_problem */
-    CLATTN_CU_SEQLENS_K,  /* [B+1] int32 */
-    CLATTN_ALIBI,         /* [Hq] f32 slopes: S gains -slope |i + N - M - j| */
-    CLATTN_BLOCK_MASK,    /* [B|1,Hq|1,ceil(M/bm),ceil(N/bn)] bytes: 0 skip, 1 attend, 2 as MASK says */
-    CLATTN_SINK,          /* [Hq] row type: an extra logit with no value */
-    CLATTN_LOGIT_DATA,    /* [any] f32, handed to the caller's logit function */
+    CLATTN_Q,            /* [B,Hq,M,D] dtype */
+    CLATTN_K,            /* [B,Hkv,N,D] dtype */
+    CLATTN_V,            /* [B,Hkv,N,Dv] dtype */
+    CLATTN_BIAS,         /* [B|1,Hq|1,M|1,N|1] bias_dtype, added to the logits; -inf masks out */
+    CLATTN_MASK,         /* [B|1,Hq|1,M|1,N|1] bytes, nonzero = attend */
+    CLATTN_KV_LENGTHS,   /* [B] int32: keys j >= kv_lengths[b] are masked out; clamped to 0..N */
+    CLATTN_Q_SEGMENTS,   /* [B,M] int32; attend within equal ids; negative attends to nothing */
+    CLATTN_KV_SEGMENTS,  /* [B,N] int32 */
+    CLATTN_CU_SEQLENS_Q, /* [B+1] int32: packed batch, see clattn_problem */
+    CLATTN_CU_SEQLENS_K, /* [B+1] int32 */
+    CLATTN_ALIBI,        /* [Hq] f32 slopes: S gains -slope |i + N - M - j| */
+    CLATTN_BLOCK_MASK,   /* [B|1,Hq|1,ceil(M/bm),ceil(N/bn)] bytes: 0 skip, 1 attend, 2 as MASK says */
+    CLATTN_SINK,         /* [Hq] row type: an extra logit with no value */
+    CLATTN_LOGIT_DATA,   /* [any] f32, handed to the caller's logit function */
     /* tangents of inputs (JVP, HVP); an absent one is 0 */
-    CLATTN_TQ,            /* T x shape of Q, dtype */
-    CLATTN_TK,            /* T x shape of K, dtype */
-    CLATTN_TV,            /* T x shape of V, dtype */
-    CLATTN_TBIAS,         /* T x shape of BIAS, bias_dtype */
-    CLATTN_TSINK,         /* [T,Hq] row type */
+    CLATTN_TQ,    /* T x shape of Q, dtype */
+    CLATTN_TK,    /* T x shape of K, dtype */
+    CLATTN_TV,    /* T x shape of V, dtype */
+    CLATTN_TBIAS, /* T x shape of BIAS, bias_dtype */
+    CLATTN_TSINK, /* [T,Hq] row type */
     /* cotangents (VJP, HVP) and their tangents (HVP) */
-    CLATTN_DO,            /* [B,Hq,M,Dv] dtype */
-    CLATTN_DLSE,          /* [B,Hq,M] row type; absent = 0 */
-    CLATTN_TDO,           /* [T,B,Hq,M,Dv] dtype; absent = 0 */
-    CLATTN_TDLSE,         /* [T,B,Hq,M] row type; absent = 0 */
+    CLATTN_DO,    /* [B,Hq,M,Dv] dtype */
+    CLATTN_DLSE,  /* [B,Hq,M] row type; absent = 0 */
+    CLATTN_TDO,   /* [T,B,Hq,M,Dv] dtype; absent = 0 */
+    CLATTN_TDLSE, /* [T,B,Hq,M] row type; absent = 0 */
     /* results. O, LSE, LSE_LOW, TO, TLSE are inputs of VJP and HVP when the problem says so */
-    CLATTN_O,             /* [B,Hq,M,Dv] out */
-    CLATTN_LSE,           /* [B,Hq,M] row type, always contiguous */
-    CLATTN_LSE_LOW,       /* [B,Hq,M] row type: what rounding took from LSE; LSE + LSE_LOW is L */
-    CLATTN_TO,            /* [T,B,Hq,M,Dv] out */
-    CLATTN_TLSE,          /* [T,B,Hq,M] row type */
-    CLATTN_DQ,            /* shape of Q, out */
-    CLATTN_DK,            /* shape of K, out */
-    CLATTN_DV,            /* shape of V, out */
-    CLATTN_DBIAS,         /* shape of BIAS, row type, contiguous */
-    CLATTN_DSINK,         /* [Hq] row type */
-    CLATTN_TDQ,           /* [T,...] out */
-    CLATTN_TDK,           /* [T,...] out */
-    CLATTN_TDV,           /* [T,...] out */
-    CLATTN_TDBIAS,        /* [T,...] row type, contiguous */
-    CLATTN_TDSINK,        /* [T,Hq] row type */
+    CLATTN_O,       /* [B,Hq,M,Dv] out */
+    CLATTN_LSE,     /* [B,Hq,M] row type, always contiguous */
+    CLATTN_LSE_LOW, /* [B,Hq,M] row type: what rounding took from LSE; LSE + LSE_LOW is L */
+    CLATTN_TO,      /* [T,B,Hq,M,Dv] out */
+    CLATTN_TLSE,    /* [T,B,Hq,M] row type */
+    CLATTN_DQ,      /* shape of Q, out */
+    CLATTN_DK,      /* shape of K, out */
+    CLATTN_DV,      /* shape of V, out */
+    CLATTN_DBIAS,   /* shape of BIAS, row type, contiguous */
+    CLATTN_DSINK,   /* [Hq] row type */
+    CLATTN_TDQ,     /* [T,...] out */
+    CLATTN_TDK,     /* [T,...] out */
+    CLATTN_TDV,     /* [T,...] out */
+    CLATTN_TDBIAS,  /* [T,...] row type, contiguous */
+    CLATTN_TDSINK,  /* [T,Hq] row type */
     CLATTN_TENSOR_COUNT
 } clattn_tensor;
 
@@ -253,7 +253,8 @@ typedef struct clattn_sizes {
  * [B,H,S,D] layouts, no causal mask, unbounded window. Present are the tensors
  * that the operation cannot do without (Q, K, V, DO) and the results O, LSE,
  * TO, TLSE, DQ, DK, DV, TDQ, TDK, TDV that it has. */
-CLATTN_API void clattn_problem_init(clattn_problem *problem, clattn_operation operation, const clattn_sizes *sizes);
+CLATTN_API void clattn_problem_init(clattn_problem *problem, clattn_operation operation,
+                                    const clattn_sizes *sizes);
 
 /* Sets contiguous strides for every tensor from the problem's sizes: rows of
  * [B,H,S,D] tensors are D (or Dv) apart. With seq_major, [B,S,H,D] instead.
@@ -274,7 +275,8 @@ CLATTN_API size_t clattn_problem_element_size(const clattn_problem *problem, cla
 CLATTN_API size_t clattn_problem_bytes(const clattn_problem *problem, clattn_tensor tensor);
 
 /* True if a tensor is a result of the operation under this problem. */
-CLATTN_API bool clattn_problem_is_output(const clattn_problem *problem, clattn_operation operation, clattn_tensor tensor);
+CLATTN_API bool clattn_problem_is_output(const clattn_problem *problem, clattn_operation operation,
+                                         clattn_tensor tensor);
 
 /* Checks a problem for one operation, without a device. Fails with
  * CLATTN_INVALID_ARGUMENT and a message that names what is wrong. */
@@ -358,7 +360,8 @@ CLATTN_API const char *clattn_engine_name(int index);
  *     clattn_compute(context, CLATTN_FORWARD, &problem, arrays);
  */
 CLATTN_API clattn_status clattn_compute(clattn_context *context, clattn_operation operation,
-                                        const clattn_problem *problem, void *const arrays[CLATTN_TENSOR_COUNT]);
+                                        const clattn_problem *problem,
+                                        void *const arrays[CLATTN_TENSOR_COUNT]);
 
 /* ------------------------------------------------------------------------
  * 6. Plan and enqueue

@@ -32,7 +32,8 @@ struct clattn_engine {
     const char *name;
     const char *sources[4]; /* lanes, then the engine's words; NULL-terminated */
     /* Writes why not to `reason`, of `size` bytes, when it cannot. */
-    bool (*supports)(const clattn_device_info *device, const clattn_problem *problem, char *reason, size_t size);
+    bool (*supports)(const clattn_device_info *device, const clattn_problem *problem, char *reason,
+                     size_t size);
     bool (*choose_tile)(const struct clattn_tile_query *query, struct clattn_tile *tile);
     void (*define)(struct clattn_program_spec *spec, const struct clattn_tile *tile);
 };
@@ -45,8 +46,8 @@ clattn_status clattn_engine_choose(const clattn_device_info *device, const clatt
                                    const struct clattn_engine **engine, char *reason, size_t size);
 
 /* What holds for every engine whose sums are plain OpenCL C: f64 needs cl_khr_fp64, head dims have a largest class. */
-bool clattn_engine_supports_portably(const clattn_device_info *device, const clattn_problem *problem, char *reason,
-                                     size_t size);
+bool clattn_engine_supports_portably(const clattn_device_info *device, const clattn_problem *problem,
+                                     char *reason, size_t size);
 
 /* The smallest compiled bound that holds a head dim: few bounds, so that many problems share a program. */
 int clattn_head_dim_class(int64_t head_dim);

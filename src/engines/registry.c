@@ -20,10 +20,7 @@ const struct clattn_engine *clattn_engine_at(int index)
     return index >= 0 && index < ENGINE_COUNT ? engines[index] : NULL;
 }
 
-int clattn_engine_count(void)
-{
-    return ENGINE_COUNT;
-}
+int clattn_engine_count(void) { return ENGINE_COUNT; }
 
 const char *clattn_engine_name(int index)
 {
@@ -40,8 +37,8 @@ int clattn_head_dim_class(int64_t head_dim)
     return 0;
 }
 
-bool clattn_engine_supports_portably(const clattn_device_info *device, const clattn_problem *problem, char *reason,
-                                     size_t size)
+bool clattn_engine_supports_portably(const clattn_device_info *device, const clattn_problem *problem,
+                                     char *reason, size_t size)
 {
     if (problem->dtype == CLATTN_F64 && !device->has_fp64) {
         snprintf(reason, size, "the device has no cl_khr_fp64");

@@ -46,7 +46,8 @@ static bool choose_tile(const struct clattn_tile_query *query, struct clattn_til
 {
     const bool cpu = query->device->is_cpu;
     const struct clattn_tile *tiles = cpu ? cpu_tiles : gpu_tiles;
-    const int count = (int)(cpu ? sizeof cpu_tiles / sizeof *cpu_tiles : sizeof gpu_tiles / sizeof *gpu_tiles);
+    const int count =
+        (int)(cpu ? sizeof cpu_tiles / sizeof *cpu_tiles : sizeof gpu_tiles / sizeof *gpu_tiles);
     for (int i = 0; i < count; i++) {
         *tile = tiles[i];
         tile->unroll = !cpu;
@@ -58,7 +59,8 @@ static bool choose_tile(const struct clattn_tile_query *query, struct clattn_til
     return false;
 }
 
-static bool supports(const clattn_device_info *device, const clattn_problem *problem, char *reason, size_t size)
+static bool supports(const clattn_device_info *device, const clattn_problem *problem, char *reason,
+                     size_t size)
 {
     if (!clattn_engine_supports_portably(device, problem, reason, size))
         return false;

@@ -25,8 +25,8 @@ static inline void option_case(clattn_operation operation, clattn_dtype dtype, i
     if (second != first && trial_options[second].finish)
         trial_options[second].finish(&trial);
     char what[160];
-    snprintf(what, sizeof what, "%s %s, %s with %s", clattn_operation_name(operation), clattn_dtype_name(dtype),
-             trial_options[first].name, trial_options[second].name);
+    snprintf(what, sizeof what, "%s %s, %s with %s", clattn_operation_name(operation),
+             clattn_dtype_name(dtype), trial_options[first].name, trial_options[second].name);
     must_pass(&trial, what);
 }
 

@@ -68,10 +68,7 @@ static void must_agree(const char *engine, const char *what, struct inner a, str
         fail_msg("%s, %s: %.17g and %.17g, of terms of %.3g", engine, what, a.sum, b.sum, size);
 }
 
-static double bar_of(clattn_dtype dtype)
-{
-    return dtype == CLATTN_F64 ? 1e-13 : 1e-6;
-}
+static double bar_of(clattn_dtype dtype) { return dtype == CLATTN_F64 ? 1e-13 : 1e-6; }
 
 static void jvp_against_vjp(const char *engine, clattn_dtype dtype)
 {
@@ -121,7 +118,8 @@ static struct inner along(const struct trial *direction, double *const hessian_v
 {
     struct inner inner = {0, 0};
     for (int v = 0; v < VARIABLES; v++)
-        add_inner(&inner, direction->values[variables[v].tangent], hessian_vector[variables[v].tangent_of_gradient],
+        add_inner(&inner, direction->values[variables[v].tangent],
+                  hessian_vector[variables[v].tangent_of_gradient],
                   trial_count(direction, variables[v].tangent));
     return inner;
 }

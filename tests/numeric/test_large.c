@@ -4,12 +4,12 @@
 
 #include "suite.h"
 
-enum { ROWS = 5, HEAD_DIM = 16 };
+enum {
+    ROWS = 5,
+    HEAD_DIM = 16
+};
 /* Floats between rows that put the last row `bytes` behind the first. */
-static int64_t stride_for(uint64_t bytes)
-{
-    return (int64_t)(bytes / sizeof(float) / (ROWS - 1)) + 160;
-}
+static int64_t stride_for(uint64_t bytes) { return (int64_t)(bytes / sizeof(float) / (ROWS - 1)) + 160; }
 
 static size_t buffer_bytes(int64_t row_stride)
 {
@@ -79,8 +79,8 @@ static void compute_apart(const struct field *f, const char *engine, float rows[
     if (clattn_plan_create(suite_context, CLATTN_HVP, &p, &plan) != CLATTN_SUCCESS)
         fail_msg("%s", clattn_message());
     clattn_plan_describe(plan, &info);
-    cl_mem workspace =
-        clCreateBuffer(clattn_context_cl(suite_context), CL_MEM_READ_WRITE, info.workspace_bytes, NULL, &error);
+    cl_mem workspace = clCreateBuffer(clattn_context_cl(suite_context), CL_MEM_READ_WRITE,
+                                      info.workspace_bytes, NULL, &error);
     assert_int_equal(error, CL_SUCCESS);
     if (clattn_enqueue(plan, f->queue, buffers, workspace, 0, NULL, NULL) != CLATTN_SUCCESS)
         fail_msg("%s", clattn_message());
@@ -121,7 +121,8 @@ static void rows_apart(uint64_t bytes)
         print_message("skipped: the device cannot allocate %zu bytes at once\n", size);
         skip();
     }
-    f.queue = clCreateCommandQueue(clattn_context_cl(suite_context), clattn_context_device(suite_context), 0, &error);
+    f.queue = clCreateCommandQueue(clattn_context_cl(suite_context), clattn_context_device(suite_context), 0,
+                                   &error);
     assert_int_equal(error, CL_SUCCESS);
     for (int e = 0; clattn_engine_name(e); e++) {
         fill(apart);

@@ -24,7 +24,11 @@ static const char alibi_snippet[] =
     "    *ddy = 0;\n"
     "}\n";
 
-enum { HEADS = 2, QUERIES = 37, KEYS = 45 };
+enum {
+    HEADS = 2,
+    QUERIES = 37,
+    KEYS = 45
+};
 
 static void set_up(struct trial *trial, clattn_operation operation, const char *engine)
 {
@@ -60,10 +64,12 @@ static void must_give_the_same(struct trial *snippet, struct trial *built_in, co
     for (int t = 0; t < CLATTN_TENSOR_COUNT; t++) {
         if (!theirs[t])
             continue;
-        const double difference = relative_difference(ours[t], theirs[t], trial_count(built_in, (clattn_tensor)t));
+        const double difference =
+            relative_difference(ours[t], theirs[t], trial_count(built_in, (clattn_tensor)t));
         if (!(difference < 2e-6))
             fail_msg("%s, %s, %s: %s differs by %.3g", built_in->problem.engine, what,
-                     clattn_operation_name(built_in->operation), clattn_tensor_name((clattn_tensor)t), difference);
+                     clattn_operation_name(built_in->operation), clattn_tensor_name((clattn_tensor)t),
+                     difference);
         free(ours[t]);
         free(theirs[t]);
     }

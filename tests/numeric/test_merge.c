@@ -5,8 +5,18 @@
 
 #include "suite.h"
 
-enum { BATCH = 2, HEADS = 3, QUERIES = 21, HEAD_DIM = 16, TANGENTS = 2, MOST_KEYS = 75 };
-enum { ROWS = BATCH * HEADS * QUERIES, WIDE = ROWS * HEAD_DIM };
+enum {
+    BATCH = 2,
+    HEADS = 3,
+    QUERIES = 21,
+    HEAD_DIM = 16,
+    TANGENTS = 2,
+    MOST_KEYS = 75
+};
+enum {
+    ROWS = BATCH * HEADS * QUERIES,
+    WIDE = ROWS * HEAD_DIM
+};
 
 /* What a JVP call leaves, in host memory. */
 struct outputs {
@@ -48,8 +58,8 @@ static void attend(struct inputs *in, int64_t first, int64_t last, struct output
     clattn_problem_set_contiguous(&p, false);
     p.strides[CLATTN_BIAS] = (clattn_strides){0};
     const int64_t head = in->keys * HEAD_DIM;
-    p.strides[CLATTN_K] = p.strides[CLATTN_V] = p.strides[CLATTN_TK] =
-        (clattn_strides){.tangent = BATCH * HEADS * head, .batch = HEADS * head, .head = head, .row = HEAD_DIM};
+    p.strides[CLATTN_K] = p.strides[CLATTN_V] = p.strides[CLATTN_TK] = (clattn_strides){
+        .tangent = BATCH * HEADS * head, .batch = HEADS * head, .head = head, .row = HEAD_DIM};
     void *arrays[CLATTN_TENSOR_COUNT] = {NULL};
     arrays[CLATTN_Q] = in->q, arrays[CLATTN_TQ] = in->tq, arrays[CLATTN_BIAS] = &in->bias;
     arrays[CLATTN_K] = in->k + first * HEAD_DIM, arrays[CLATTN_V] = in->v + first * HEAD_DIM;
@@ -93,7 +103,8 @@ static void merge_into(struct outputs *into, struct outputs *piece)
     const clattn_partial a = partial_in(first), b = partial_in(second);
     if (clattn_enqueue_merge(suite_context, queue, &sizes, &a, &b, &a, 0, NULL, NULL) != CLATTN_SUCCESS)
         fail_msg("%s", clattn_message());
-    assert_int_equal(clEnqueueReadBuffer(queue, first, CL_TRUE, 0, sizeof *into, into, 0, NULL, NULL), CL_SUCCESS);
+    assert_int_equal(clEnqueueReadBuffer(queue, first, CL_TRUE, 0, sizeof *into, into, 0, NULL, NULL),
+                     CL_SUCCESS);
     clReleaseMemObject(first);
     clReleaseMemObject(second);
     clReleaseCommandQueue(queue);

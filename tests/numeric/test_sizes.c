@@ -11,10 +11,10 @@ static void shape_case(clattn_operation operation, const clattn_sizes *sizes, in
     trial_add_derivatives(&trial);
     trial_fill(&trial, 7);
     char what[128];
-    snprintf(what, sizeof what, "%s B%lld Hq%lld Hkv%lld M%lld N%lld D%lld Dv%lld", clattn_operation_name(operation),
-             (long long)sizes->batch, (long long)sizes->heads_q, (long long)sizes->heads_kv,
-             (long long)sizes->queries, (long long)sizes->keys, (long long)sizes->head_dim,
-             (long long)sizes->head_dim_v);
+    snprintf(what, sizeof what, "%s B%lld Hq%lld Hkv%lld M%lld N%lld D%lld Dv%lld",
+             clattn_operation_name(operation), (long long)sizes->batch, (long long)sizes->heads_q,
+             (long long)sizes->heads_kv, (long long)sizes->queries, (long long)sizes->keys,
+             (long long)sizes->head_dim, (long long)sizes->head_dim_v);
     must_pass(&trial, what);
 }
 
@@ -58,8 +58,8 @@ static void every_operation(const clattn_sizes *sizes, int64_t row_gap)
 static void test_head_dims_of_every_class(void **state)
 {
     (void)state;
-    static const int64_t dims[] = {1, 2, 3, 15, 16, 17, 31, 32, 33, 63, 64, 65, 95, 96, 97, 127, 128, 129, 191, 192,
-                                   193, 255, 256};
+    static const int64_t dims[] = {1,  2,  3,  15,  16,  17,  31,  32,  33,  63,  64, 65,
+                                   95, 96, 97, 127, 128, 129, 191, 192, 193, 255, 256};
     for (size_t d = 0; d < sizeof dims / sizeof *dims; d++)
         every_operation(&(clattn_sizes){1, 2, 1, 33, 35, dims[d], dims[d]}, 0);
 }

@@ -4,7 +4,12 @@
 
 #include "suite.h"
 
-enum { QUERIES = 150, KEYS = 200, HEADS = 2, BLOCK = 64 };
+enum {
+    QUERIES = 150,
+    KEYS = 200,
+    HEADS = 2,
+    BLOCK = 64
+};
 
 struct tiling {
     int outer, inner;
@@ -29,10 +34,7 @@ static bool short_keys(int h, int i, int j)
     return j < 70;
 }
 /* 1 block in 8 */
-static bool block(int h, int i, int j)
-{
-    return (i / BLOCK * 5 + j / BLOCK + h) % 8 == 0;
-}
+static bool block(int h, int i, int j) { return (i / BLOCK * 5 + j / BLOCK + h) % 8 == 0; }
 static bool segment(int h, int i, int j)
 {
     (void)h;
@@ -104,7 +106,8 @@ static void make_buffers(const clattn_problem *problem, cl_command_queue queue,
         if (!problem->present[t])
             continue;
         cl_int error;
-        buffers[t].memory = clCreateBuffer(clattn_context_cl(suite_context), CL_MEM_READ_WRITE, bytes, NULL, &error);
+        buffers[t].memory =
+            clCreateBuffer(clattn_context_cl(suite_context), CL_MEM_READ_WRITE, bytes, NULL, &error);
         assert_int_equal(error, CL_SUCCESS);
         if (contents)
             assert_int_equal(
@@ -129,8 +132,8 @@ static void must_visit(const clattn_problem *problem, rule *attends, const char 
         fail_msg("%s: %s", what, clattn_message());
     count_by_hand(attends, tiling_of(plan), &expected);
     if (counted.visited != expected.visited || counted.skipped != expected.skipped)
-        fail_msg("%s on %s: visited %d, skipped %d; expected %d and %d", what, problem->engine, (int)counted.visited,
-                 (int)counted.skipped, (int)expected.visited, (int)expected.skipped);
+        fail_msg("%s on %s: visited %d, skipped %d; expected %d and %d", what, problem->engine,
+                 (int)counted.visited, (int)counted.skipped, (int)expected.visited, (int)expected.skipped);
     for (int t = 0; t < CLATTN_TENSOR_COUNT; t++)
         if (buffers[t].memory)
             clReleaseMemObject(buffers[t].memory);

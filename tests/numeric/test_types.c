@@ -4,7 +4,8 @@
 static void options_alone(clattn_dtype dtype)
 {
     for (int option = 0; option < trial_option_count; option++)
-        for (int operation = 0; trial_options[option].type_matters && operation < CLATTN_OPERATION_COUNT; operation++)
+        for (int operation = 0; trial_options[option].type_matters && operation < CLATTN_OPERATION_COUNT;
+             operation++)
             option_case((clattn_operation)operation, dtype, option, option);
 }
 static void test_options_in_f16(void **state)

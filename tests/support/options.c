@@ -4,33 +4,23 @@
 #include <math.h>
 
 /* Groups of options that cannot be had together. */
-enum { ALIGNMENT = 1, MASK = 2, BIAS = 3, LENGTHS = 4 };
+enum {
+    ALIGNMENT = 1,
+    MASK = 2,
+    BIAS = 3,
+    LENGTHS = 4
+};
 
-static void set_scale(struct trial *trial)
-{
-    trial->problem.scale = -0.37;
-}
-static void set_softcap(struct trial *trial)
-{
-    trial->problem.softcap = 1.5;
-}
-static void set_top_left(struct trial *trial)
-{
-    trial->problem.causal = CLATTN_CAUSAL_TOP_LEFT;
-}
-static void set_bottom_right(struct trial *trial)
-{
-    trial->problem.causal = CLATTN_CAUSAL_BOTTOM_RIGHT;
-}
+static void set_scale(struct trial *trial) { trial->problem.scale = -0.37; }
+static void set_softcap(struct trial *trial) { trial->problem.softcap = 1.5; }
+static void set_top_left(struct trial *trial) { trial->problem.causal = CLATTN_CAUSAL_TOP_LEFT; }
+static void set_bottom_right(struct trial *trial) { trial->problem.causal = CLATTN_CAUSAL_BOTTOM_RIGHT; }
 static void set_window(struct trial *trial)
 {
     trial->problem.window_left = 9;
     trial->problem.window_right = 4;
 }
-static void set_window_left(struct trial *trial)
-{
-    trial->problem.window_left = 0;
-}
+static void set_window_left(struct trial *trial) { trial->problem.window_left = 0; }
 static void set_mask(struct trial *trial)
 {
     trial->problem.present[CLATTN_MASK] = true;
@@ -46,40 +36,19 @@ static void set_mask_of_queries(struct trial *trial)
     trial->problem.present[CLATTN_MASK] = true;
     trial_broadcast(trial, CLATTN_MASK, 1 | 8);
 }
-static void set_bias(struct trial *trial)
-{
-    trial_add_bias(trial, 0);
-}
-static void set_bias_of_keys(struct trial *trial)
-{
-    trial_add_bias(trial, 1 | 4);
-}
-static void set_bias_of_queries(struct trial *trial)
-{
-    trial_add_bias(trial, 2 | 8);
-}
-static void set_bias_of_heads(struct trial *trial)
-{
-    trial_add_bias(trial, 1 | 4 | 8);
-}
-static void set_bias_of_all(struct trial *trial)
-{
-    trial_add_bias(trial, 1 | 2 | 4 | 8);
-}
-static void set_bias_of_batch_and_keys(struct trial *trial)
-{
-    trial_add_bias(trial, 2 | 4);
-}
+static void set_bias(struct trial *trial) { trial_add_bias(trial, 0); }
+static void set_bias_of_keys(struct trial *trial) { trial_add_bias(trial, 1 | 4); }
+static void set_bias_of_queries(struct trial *trial) { trial_add_bias(trial, 2 | 8); }
+static void set_bias_of_heads(struct trial *trial) { trial_add_bias(trial, 1 | 4 | 8); }
+static void set_bias_of_all(struct trial *trial) { trial_add_bias(trial, 1 | 2 | 4 | 8); }
+static void set_bias_of_batch_and_keys(struct trial *trial) { trial_add_bias(trial, 2 | 4); }
 static void finish_masking_bias(struct trial *trial)
 {
     const int64_t count = trial_count(trial, CLATTN_BIAS);
     for (int64_t n = 0; n < count; n += 3)
         trial->values[CLATTN_BIAS][n] = -INFINITY;
 }
-static void set_lengths(struct trial *trial)
-{
-    trial->problem.present[CLATTN_KV_LENGTHS] = true;
-}
+static void set_lengths(struct trial *trial) { trial->problem.present[CLATTN_KV_LENGTHS] = true; }
 static void set_segments(struct trial *trial)
 {
     trial->problem.present[CLATTN_Q_SEGMENTS] = trial->problem.present[CLATTN_KV_SEGMENTS] = true;
@@ -99,10 +68,7 @@ static void set_packed(struct trial *trial)
     trial->problem.batch = 3;
     trial->problem.present[CLATTN_CU_SEQLENS_Q] = trial->problem.present[CLATTN_CU_SEQLENS_K] = true;
 }
-static void set_alibi(struct trial *trial)
-{
-    trial->problem.present[CLATTN_ALIBI] = true;
-}
+static void set_alibi(struct trial *trial) { trial->problem.present[CLATTN_ALIBI] = true; }
 static void add_block_mask(struct trial *trial, int64_t rows, int64_t columns)
 {
     trial->problem.present[CLATTN_BLOCK_MASK] = true;
@@ -110,14 +76,8 @@ static void add_block_mask(struct trial *trial, int64_t rows, int64_t columns)
     trial->problem.block_columns = columns;
     trial_broadcast(trial, CLATTN_BLOCK_MASK, 1);
 }
-static void set_block_mask(struct trial *trial)
-{
-    add_block_mask(trial, 8, 16);
-}
-static void set_uneven_block_mask(struct trial *trial)
-{
-    add_block_mask(trial, 7, 33);
-}
+static void set_block_mask(struct trial *trial) { add_block_mask(trial, 8, 16); }
+static void set_uneven_block_mask(struct trial *trial) { add_block_mask(trial, 7, 33); }
 static void set_sink(struct trial *trial)
 {
     bool *present = trial->problem.present;
@@ -140,15 +100,16 @@ static void wave(double x, int b, int h, int i, int j, const float *data, double
 static void set_logit(struct trial *trial)
 {
     trial->logit = wave;
-    trial->problem.logit = "void clattn_logit(real x, int b, int h, int i, int j, __global const float *data,\n"
-                           "                  real *y, real *dy, real *ddy)\n"
-                           "{\n"
-                           "    const real angle = x + (real)(0.1f * h) + (real)(0.2f * j) - (real)(0.1f * i);\n"
-                           "    const real size = data[i % 3];\n"
-                           "    *y = x + sin(angle) * size;\n"
-                           "    *dy = 1 + cos(angle) * size;\n"
-                           "    *ddy = -sin(angle) * size;\n"
-                           "}\n";
+    trial->problem.logit =
+        "void clattn_logit(real x, int b, int h, int i, int j, __global const float *data,\n"
+        "                  real *y, real *dy, real *ddy)\n"
+        "{\n"
+        "    const real angle = x + (real)(0.1f * h) + (real)(0.2f * j) - (real)(0.1f * i);\n"
+        "    const real size = data[i % 3];\n"
+        "    *y = x + sin(angle) * size;\n"
+        "    *dy = 1 + cos(angle) * size;\n"
+        "    *ddy = -sin(angle) * size;\n"
+        "}\n";
     trial->problem.present[CLATTN_LOGIT_DATA] = true;
     trial->problem.logit_data_count = 3;
 }

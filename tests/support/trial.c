@@ -128,7 +128,11 @@ static enum number_format format_of(clattn_dtype dtype)
 }
 
 /* How a tensor's elements are stored. */
-enum storage { STORED_FLOAT, STORED_INT, STORED_BYTE };
+enum storage {
+    STORED_FLOAT,
+    STORED_INT,
+    STORED_BYTE
+};
 
 static enum storage storage_of(clattn_tensor tensor)
 {
@@ -189,10 +193,7 @@ static uint64_t next(uint64_t *state) /* splitmix64 */
     return z ^ (z >> 31);
 }
 
-static double uniform(uint64_t *state)
-{
-    return (double)(next(state) >> 11) * 0x1p-53;
-}
+static double uniform(uint64_t *state) { return (double)(next(state) >> 11) * 0x1p-53; }
 
 static double normal(uint64_t *state) /* Box and Muller */
 {
@@ -237,7 +238,8 @@ static void widen_rows(struct trial *trial)
 {
     for (int t = 0; t < CLATTN_TENSOR_COUNT && trial->row_gap > 0; t++) {
         int64_t shape[5];
-        const bool pairs = t == CLATTN_BIAS || t == CLATTN_TBIAS || t == CLATTN_MASK || t == CLATTN_BLOCK_MASK;
+        const bool pairs =
+            t == CLATTN_BIAS || t == CLATTN_TBIAS || t == CLATTN_MASK || t == CLATTN_BLOCK_MASK;
         if (pairs || clattn_problem_shape(&trial->problem, (clattn_tensor)t, shape) != 4)
             continue;
         clattn_strides *s = &trial->problem.strides[t];
@@ -263,7 +265,8 @@ void trial_fill(struct trial *trial, uint64_t seed)
             trial->values[t][i] = random_value(trial, tensor, &state);
         if (tensor == CLATTN_CU_SEQLENS_Q || tensor == CLATTN_CU_SEQLENS_K)
             fill_offsets(trial->values[t], count,
-                         tensor == CLATTN_CU_SEQLENS_Q ? trial->problem.queries : trial->problem.keys, &state);
+                         tensor == CLATTN_CU_SEQLENS_Q ? trial->problem.queries : trial->problem.keys,
+                         &state);
     }
 }
 
@@ -353,7 +356,8 @@ static unsigned char *pack(const struct trial *trial, clattn_tensor tensor)
 }
 
 /* An output in logical order; false in *clean if anything between its elements was written. */
-static double *unpack(const struct trial *trial, clattn_tensor tensor, const unsigned char *memory, bool *clean)
+static double *unpack(const struct trial *trial, clattn_tensor tensor, const unsigned char *memory,
+                      bool *clean)
 {
     const clattn_problem *p = &trial->problem;
     const size_t bytes = clattn_problem_bytes(p, tensor), element = clattn_problem_element_size(p, tensor);
@@ -462,7 +466,8 @@ static void oracle_view(const struct trial *trial, struct oracle_problem *oracle
     oracle->cu_seqlens_k = whole->cu_seqlens_k;
     oracle->logit_data = whole->logit_data;
     oracle->q = values[CLATTN_Q], oracle->k = values[CLATTN_K], oracle->v = values[CLATTN_V];
-    oracle->bias = values[CLATTN_BIAS], oracle->alibi = values[CLATTN_ALIBI], oracle->sink = values[CLATTN_SINK];
+    oracle->bias = values[CLATTN_BIAS], oracle->alibi = values[CLATTN_ALIBI],
+    oracle->sink = values[CLATTN_SINK];
     oracle->tq = values[CLATTN_TQ], oracle->tk = values[CLATTN_TK], oracle->tv = values[CLATTN_TV];
     oracle->tbias = values[CLATTN_TBIAS], oracle->tsink = values[CLATTN_TSINK];
     oracle->do_ = values[CLATTN_DO], oracle->dlse = values[CLATTN_DLSE];
@@ -475,10 +480,10 @@ static const struct {
     clattn_tensor tensor;
     enum oracle_output output;
 } judged[] = {
-    {CLATTN_O, ORACLE_O},         {CLATTN_LSE, ORACLE_LSE},       {CLATTN_TO, ORACLE_TO},
-    {CLATTN_TLSE, ORACLE_TLSE},   {CLATTN_DQ, ORACLE_DQ},         {CLATTN_DK, ORACLE_DK},
-    {CLATTN_DV, ORACLE_DV},       {CLATTN_DBIAS, ORACLE_DBIAS},   {CLATTN_DSINK, ORACLE_DSINK},
-    {CLATTN_TDQ, ORACLE_TDQ},     {CLATTN_TDK, ORACLE_TDK},       {CLATTN_TDV, ORACLE_TDV},
+    {CLATTN_O, ORACLE_O},           {CLATTN_LSE, ORACLE_LSE},       {CLATTN_TO, ORACLE_TO},
+    {CLATTN_TLSE, ORACLE_TLSE},     {CLATTN_DQ, ORACLE_DQ},         {CLATTN_DK, ORACLE_DK},
+    {CLATTN_DV, ORACLE_DV},         {CLATTN_DBIAS, ORACLE_DBIAS},   {CLATTN_DSINK, ORACLE_DSINK},
+    {CLATTN_TDQ, ORACLE_TDQ},       {CLATTN_TDK, ORACLE_TDK},       {CLATTN_TDV, ORACLE_TDV},
     {CLATTN_TDBIAS, ORACLE_TDBIAS}, {CLATTN_TDSINK, ORACLE_TDSINK},
 };
 #define JUDGED ((int)(sizeof judged / sizeof *judged))
@@ -492,7 +497,8 @@ struct answers {
 
 /* The oracle's values, save that one beyond the range of the type the output is stored in is the infinity that
  * rounding makes of it. To be freed. */
-static double *reference_in_range(const clattn_problem *problem, clattn_tensor tensor, const struct oracle_array *exact)
+static double *reference_in_range(const clattn_problem *problem, clattn_tensor tensor,
+                                  const struct oracle_array *exact)
 {
     double *reference = malloc((size_t)(exact->count + 1) * sizeof *reference);
     for (int64_t n = 0; n < exact->count; n++) {
@@ -508,7 +514,8 @@ static enum number_format judged_format(const clattn_problem *problem, clattn_te
     return problem->dtype == CLATTN_F64 ? tensor_format(problem, tensor) : format_of(problem->dtype);
 }
 
-static struct judge_verdict verdict_of(const struct trial *trial, struct answers *answers, int n, const double *ours)
+static struct judge_verdict verdict_of(const struct trial *trial, struct answers *answers, int n,
+                                       const double *ours)
 {
     const enum oracle_operation operation = (enum oracle_operation)trial->operation;
     const struct oracle_array *exact = &answers->exact.outputs[judged[n].output];
@@ -535,7 +542,8 @@ static struct judge_verdict verdict_of(const struct trial *trial, struct answers
 
 static bool is_output(const struct trial *trial, clattn_tensor tensor)
 {
-    return trial->problem.present[tensor] && clattn_problem_is_output(&trial->problem, trial->operation, tensor);
+    return trial->problem.present[tensor] &&
+           clattn_problem_is_output(&trial->problem, trial->operation, tensor);
 }
 
 clattn_status trial_compute(clattn_context *context, const struct trial *trial,
@@ -568,7 +576,8 @@ static void judge_output(const struct trial *trial, struct answers *answers, int
         report->worst = verdict.error / verdict.allowed;
     if (report->passed && !verdict.passes)
         snprintf(report->message, sizeof report->message,
-                 "%s: relative error %.3g (%.3g, allowed %.3g), maximum %.3g, first row not finite in one only: %lld",
+                 "%s: relative error %.3g (%.3g, allowed %.3g), maximum %.3g, first row not finite in one "
+                 "only: %lld",
                  clattn_tensor_name(judged[n].tensor), verdict.relative, verdict.error, verdict.allowed,
                  verdict.max_absolute, (long long)verdict.bad_row);
     report->passed = report->passed && verdict.passes;

@@ -27,9 +27,9 @@ struct trial {
 /* What came of it. */
 struct trial_report {
     bool passed;
-    clattn_status status;   /* of the library */
-    char message[512];      /* what failed, in one line: the output, its error and what was allowed */
-    double worst;           /* the largest error / allowed of all outputs */
+    clattn_status status; /* of the library */
+    char message[512];    /* what failed, in one line: the output, its error and what was allowed */
+    double worst;         /* the largest error / allowed of all outputs */
 };
 
 void trial_init(struct trial *trial, clattn_operation operation, const clattn_sizes *sizes);

@@ -181,7 +181,8 @@ static int check_function(clattn_context *context, bool has_fp64, const check_op
     return code;
 }
 
-static int check_device(clattn_context *context, const clattn_device_info *facts, const check_options *options)
+static int check_device(clattn_context *context, const clattn_device_info *facts,
+                        const check_options *options)
 {
     check_state state = {
         .context = context, .has_fp64 = facts->has_fp64, .show_progress = isatty(STDERR_FILENO)};
@@ -248,11 +249,11 @@ static int parse(int argc, char **argv, check_options *options)
             *(argv[i][2] == 'j' ? &options->json : &options->full) = true;
             continue;
         }
-        const char **value = strcmp(argv[i], "--device") == 0   ? &options->device
-                             : strcmp(argv[i], "--engine") == 0 ? &options->engine
-                             : strcmp(argv[i], "--logit") == 0  ? &options->logit
+        const char **value = strcmp(argv[i], "--device") == 0       ? &options->device
+                             : strcmp(argv[i], "--engine") == 0     ? &options->engine
+                             : strcmp(argv[i], "--logit") == 0      ? &options->logit
                              : strcmp(argv[i], "--logit-data") == 0 ? &options->logit_data
-                                                                : NULL;
+                                                                    : NULL;
         if (!value)
             return cli_usage("clattn check", "unexpected argument '%s'", argv[i]);
         if (i + 1 == argc)
@@ -262,7 +263,8 @@ static int parse(int argc, char **argv, check_options *options)
     if (options->logit_data && !options->logit)
         return cli_usage("clattn check", "--logit-data without --logit");
     if (options->engine && !is_engine(options->engine))
-        return cli_usage("clattn check", "--engine: '%s' is no engine; `clattn info` lists them", options->engine);
+        return cli_usage("clattn check", "--engine: '%s' is no engine; `clattn info` lists them",
+                         options->engine);
     return CLI_OK;
 }
 

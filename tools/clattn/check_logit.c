@@ -13,7 +13,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { BATCH = 2, HEADS = 2, ROWS = 97, POINTS = BATCH * HEADS * ROWS };
+enum {
+    BATCH = 2,
+    HEADS = 2,
+    ROWS = 97,
+    POINTS = BATCH * HEADS * ROWS
+};
 
 /* The function and its derivatives at every point, as the device has them. */
 typedef struct samples {
@@ -29,10 +34,7 @@ typedef struct probe {
 } probe;
 
 /* x runs over -6 .. 6, the same for each batch and head. */
-static double x_of(int point)
-{
-    return -6 + 12.0 * (point % ROWS) / (ROWS - 1);
-}
+static double x_of(int point) { return -6 + 12.0 * (point % ROWS) / (ROWS - 1); }
 
 static clattn_problem problem_of(const probe *p)
 {
@@ -89,7 +91,8 @@ static int sample(const probe *p, double shift, samples *out)
 }
 
 /* Compares one derivative with differences of what it derives; says where they part furthest. */
-static int judge(const probe *p, const char *name, const double *given, const double *above, const double *below)
+static int judge(const probe *p, const char *name, const double *given, const double *above,
+                 const double *below)
 {
     int worst = -1;
     double worst_error = 0, difference = 0;
@@ -110,8 +113,9 @@ static int judge(const probe *p, const char *name, const double *given, const do
         printf("%-4s agrees with finite differences\n", name);
         return CLI_OK;
     }
-    return cli_fail("--logit: %s at x = %g, b = %d, h = %d, i = j = %d is %.9g, finite differences give %.9g", name,
-                    x_of(worst), worst / ROWS / HEADS, worst / ROWS % HEADS, worst % ROWS, given[worst], difference);
+    return cli_fail("--logit: %s at x = %g, b = %d, h = %d, i = j = %d is %.9g, finite differences give %.9g",
+                    name, x_of(worst), worst / ROWS / HEADS, worst / ROWS % HEADS, worst % ROWS, given[worst],
+                    difference);
 }
 
 int check_logit(clattn_context *context, bool has_fp64, const logit_function *function)

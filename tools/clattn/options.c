@@ -270,7 +270,8 @@ static const run_option OPTIONS[] = {
     VALUE("--time", "N", set_time, "run N more times and print the median time"),
     {"--json", NULL,
      "one JSON object on stdout: op, device, engine, tiles, flops, bytes, workspace_bytes,\n"
-     "device_bytes, tiles_visited, tiles_skipped; with --time median_ms, min_ms, tflops; with --expect errors",
+     "device_bytes, tiles_visited, tiles_skipped; with --time median_ms, min_ms, tflops; with --expect "
+     "errors",
      set_json, CLATTN_Q, ALL},
 };
 enum {

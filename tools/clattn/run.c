@@ -95,8 +95,8 @@ static int deliver(run_state *state)
         code = results_write(options->out, state->results);
     if (code != CLI_OK)
         return code;
-    const report content = {options, &state->device, state->results, state->comparisons, &state->timing,
-                            &state->tiles};
+    const report content = {options,        &state->device, state->results, state->comparisons,
+                            &state->timing, &state->tiles};
     code = report_print(&content);
     int bad = compare_count_bad(state->comparisons);
     if (code == CLI_OK && bad > 0)
