@@ -75,7 +75,7 @@ static double allowed_error(const struct judge_case *given, double norm)
     double unused_max;
     if (given->plain_f32)
         allowed = fmax(allowed, PLAIN_F32_FACTOR * distance(given, given->plain_f32, &unused_max));
-    return allowed;
+    return fmax(allowed, given->grain * sqrt((double)given->count));
 }
 
 static int64_t first_bad_row(const struct judge_case *given)

@@ -24,6 +24,7 @@ struct judge_case {
     int64_t row_length;      /* last axis, as oracle_array has it; count is a multiple of it */
     double size;             /* the terms' size, as oracle_array has it; 0 if unknown */
     double bar;              /* judge_bar */
+    double grain;            /* half the distance between the smallest numbers of the stored type; 0: negligible */
 };
 
 /* Norms are Frobenius norms, over the rows in which the reference is finite. */
@@ -44,7 +45,8 @@ struct judge_verdict {
  * The error allowed is the largest of
  *   bar x ||reference||;
  *   bar x size, where ||reference|| < 1e-3 size: what is left of cancelled terms;
- *   3 x ||plain_f32 - reference||. */
+ *   3 x ||plain_f32 - reference||;
+ *   grain x sqrt(count): what storing alone does to results that are subnormal. */
 struct judge_verdict judge(const struct judge_case *given);
 
 #endif /* JUDGE_H */

@@ -227,7 +227,7 @@ static double random_value(const struct trial *trial, clattn_tensor tensor, uint
     case CLATTN_KV_SEGMENTS:
         return floor(uniform(state) * 4) - 1;
     case CLATTN_ALIBI:
-        return uniform(state) * 0.5;
+        return round_to(FORMAT_F32, uniform(state) * 0.5);
     default:
         return round_to(tensor_format(&trial->problem, tensor), normal(state));
     }
@@ -527,6 +527,7 @@ static struct judge_verdict verdict_of(const struct trial *trial, struct answers
         .row_length = exact->row_length,
         .size = exact->size,
         .bar = judge_bar(judged_format(&trial->problem, judged[n].tensor), operation),
+        .grain = tensor_format(&trial->problem, judged[n].tensor) == FORMAT_F16 ? 0x1p-25 : 0,
     };
     struct judge_verdict verdict = judge(&given);
     if (!verdict.passes && trial->problem.dtype != CLATTN_F64) {

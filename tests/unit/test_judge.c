@@ -121,6 +121,17 @@ static void test_a_cancelled_reference_is_measured_by_its_terms(void **state)
     assert_false(judge(&given).passes);
 }
 
+static void test_subnormal_results_are_held_to_what_storage_can_hold(void **state)
+{
+    (void)state;
+    const double reference[] = {0x1.8p-25, 0x1p-20}, ours[] = {0x1p-24, 0x1p-20};
+    struct judge_case given = {
+        .ours = ours, .reference = reference, .count = 2, .row_length = 1, .bar = 1e-3};
+    assert_false(judge(&given).passes);
+    given.grain = 0x1p-25;
+    assert_true(judge(&given).passes);
+}
+
 static void test_plain_f32_raises_the_bar_and_never_lowers_it(void **state)
 {
     (void)state;
@@ -218,6 +229,7 @@ int main(void)
         cmocka_unit_test(test_bars_are_the_documented_ones),
         cmocka_unit_test(test_relative_error_decides),
         cmocka_unit_test(test_a_cancelled_reference_is_measured_by_its_terms),
+        cmocka_unit_test(test_subnormal_results_are_held_to_what_storage_can_hold),
         cmocka_unit_test(test_plain_f32_raises_the_bar_and_never_lowers_it),
         cmocka_unit_test(test_non_finite_rows_must_match_and_do_not_count),
         cmocka_unit_test(test_the_log_sum_exp_of_nothing_is_minus_infinity),
