@@ -154,6 +154,7 @@ __kernel ENGINE_ATTRIBUTES void attention_backward_keys(ATTENTION_PARAMETERS)
     GROUP(g);
     const place at = place_of(&a, g.tile, true, params->heads_kv);
     gradient_tile tile = gradient_tile_at(&a, &g, true, at.b, at.h * params->heads_per_kv, at.first);
+    tile.s.h_kv = at.h; /* also where there are no query heads to tell it by */
     key_gradients sum;
     TWICE_IF_NOT_FINITE (careful, key_gradients_finite(&g, &sum))
         sum_key_gradients(&a, &g, &tile, &at, careful, &sum);

@@ -44,4 +44,13 @@ static inline void options_in_pairs(clattn_operation operation)
                 option_case(operation, CLATTN_F32, first, second);
 }
 
+/* The options whose code depends on the element type, each alone, in all four operations. */
+static inline void options_alone(clattn_dtype dtype)
+{
+    for (int option = 0; option < trial_option_count; option++)
+        for (int operation = 0; trial_options[option].type_matters && operation < CLATTN_OPERATION_COUNT;
+             operation++)
+            option_case((clattn_operation)operation, dtype, option, option);
+}
+
 #endif /* OPTION_CASES_H */

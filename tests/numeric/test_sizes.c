@@ -60,14 +60,29 @@ static void test_head_dims_of_every_class(void **state)
     (void)state;
     static const int64_t dims[] = {1,  2,  3,  15,  16,  17,  31,  32,  33,  63,  64, 65,
                                    95, 96, 97, 127, 128, 129, 191, 192, 193, 255, 256};
-    for (size_t d = 0; d < sizeof dims / sizeof *dims; d++)
-        every_operation(&(clattn_sizes){1, 2, 1, 33, 35, dims[d], dims[d]}, 0);
+    for (size_t d = 0; d < sizeof dims / sizeof *dims; d++) {
+        const clattn_sizes sizes = {1, 2, 1, 33, 35, dims[d], dims[d]};
+        shape_case(CLATTN_FORWARD, &sizes, 0);
+        shape_case(CLATTN_JVP, &sizes, 0);
+    }
+}
+
+/* A backward program takes longest to compile: the smallest class, one in the middle, the largest of all tiles. */
+static void test_gradients_at_few_head_dims(void **state)
+{
+    (void)state;
+    static const int64_t dims[] = {1, 15, 16, 63, 64, 65, 255, 256};
+    for (size_t d = 0; d < sizeof dims / sizeof *dims; d++) {
+        const clattn_sizes sizes = {1, 2, 1, 33, 35, dims[d], dims[d]};
+        shape_case(CLATTN_VJP, &sizes, 0);
+        shape_case(CLATTN_HVP, &sizes, 0);
+    }
 }
 
 static void test_value_head_dim_differs(void **state)
 {
     (void)state;
-    static const int64_t pairs[][2] = {{16, 24}, {24, 16}, {40, 8}, {5, 64}, {64, 1}, {128, 20}};
+    static const int64_t pairs[][2] = {{16, 24}, {24, 16}, {5, 64}, {64, 1}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         every_operation(&(clattn_sizes){1, 1, 1, 20, 37, pairs[i][0], pairs[i][1]}, 0);
 }
@@ -121,6 +136,7 @@ int main(void)
         cmocka_unit_test(test_vjp_lengths_around_tile_edges),
         cmocka_unit_test(test_hvp_lengths_around_tile_edges),
         cmocka_unit_test(test_head_dims_of_every_class),
+        cmocka_unit_test(test_gradients_at_few_head_dims),
         cmocka_unit_test(test_value_head_dim_differs),
         cmocka_unit_test(test_grouped_heads_and_batches),
         cmocka_unit_test(test_rows_apart_leave_the_gaps_alone),

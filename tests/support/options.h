@@ -15,7 +15,8 @@ struct trial_option {
     void (*finish)(struct trial *trial);
     int excludes;      /* options with the same number other than 0 exclude each other */
     bool paired;       /* taken with every other paired option; the rest are drawn together at random only */
-    bool type_matters; /* its code depends on the element type */
+    bool has_code;     /* not only other values of what another option has code for */
+    bool type_matters; /* and the code depends on the element type */
 };
 
 extern const struct trial_option trial_options[];

@@ -95,7 +95,7 @@ static bool is_selected(const check_state *state, clattn_dtype dtype, int option
 {
     if (dtype == CLATTN_F64 && !state->has_fp64)
         return false;
-    return state->full || option < 0 || (dtype == CLATTN_F32 && trial_options[option].type_matters);
+    return state->full || option < 0 || (dtype == CLATTN_F32 && trial_options[option].has_code);
 }
 
 /* Runs the selected cases of an engine, or only counts them; NULL is the engine that the library chooses. */
