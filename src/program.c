@@ -95,7 +95,52 @@ static clattn_status create_program(clattn_context *context, const struct clattn
     return clattn_from_cl(error, "clCreateProgramWithSource");
 }
 
-static clattn_status build_failure(clattn_context *context, cl_program program, cl_int error)
+static int count_lines(const char *text)
+{
+    int lines = 0;
+    for (; *text; text++)
+        lines += *text == '\n';
+    return lines;
+}
+
+/* Which of the spec's sources holds line `line` of the program as it was handed over, and its line there. */
+static const char *locate_line(const struct clattn_program_spec *spec, int line, int *line_there)
+{
+    for (int i = 0; i < spec->source_count; i++) {
+        const int lines = 2 + count_lines(find_source(spec, spec->sources[i])); /* 2: "\n#line ...\n" */
+        if (line <= lines) {
+            *line_there = line - 2;
+            return spec->sources[i];
+        }
+        line -= lines;
+    }
+    return NULL;
+}
+
+/* NVIDIA's compiler takes no notice of #line: its "<kernel>:310:" becomes "logit:4:". */
+static void name_lines(const struct clattn_program_spec *spec, const char *log, char *named, size_t size)
+{
+    static const char mark[] = "<kernel>:";
+    size_t used = 0;
+    while (*log && used + 1 < size) {
+        char *rest;
+        int there;
+        const char *source = NULL;
+        if (strncmp(log, mark, sizeof mark - 1) == 0)
+            source = locate_line(spec, (int)strtol(log + sizeof mark - 1, &rest, 10), &there);
+        if (source) {
+            const int length = snprintf(named + used, size - used, "%s:%d", source, there);
+            used += (size_t)length < size - used ? (size_t)length : size - used - 1;
+            log = rest;
+        } else {
+            named[used++] = *log++;
+        }
+    }
+    named[used] = 0;
+}
+
+static clattn_status build_failure(clattn_context *context, const struct clattn_program_spec *spec,
+                                   cl_program program, cl_int error)
 {
     static const size_t longest = 4096;
     char *log = calloc(1, longest + 1);
@@ -105,7 +150,7 @@ static clattn_status build_failure(clattn_context *context, cl_program program, 
         char *whole = calloc(1, length + 1);
         if (whole && clGetProgramBuildInfo(program, context->device.id, CL_PROGRAM_BUILD_LOG, length, whole,
                                            NULL) == CL_SUCCESS)
-            strncpy(log, whole, longest);
+            name_lines(spec, whole, log, longest + 1);
         free(whole);
     }
     clattn_fail(CLATTN_BUILD_ERROR, "clBuildProgram: error %d on %s: %s", (int)error, context->device.name,
@@ -121,8 +166,9 @@ static clattn_status build(clattn_context *context, const struct clattn_program_
     const cl_int error = clBuildProgram(*program, 1, &context->device.id, spec->options, NULL, NULL);
     if (error == CL_SUCCESS)
         return CLATTN_SUCCESS;
-    const clattn_status status = error == CL_OUT_OF_HOST_MEMORY ? clattn_from_cl(error, "clBuildProgram")
-                                                                : build_failure(context, *program, error);
+    const clattn_status status = error == CL_OUT_OF_HOST_MEMORY
+                                     ? clattn_from_cl(error, "clBuildProgram")
+                                     : build_failure(context, spec, *program, error);
     clReleaseProgram(*program);
     return status;
 }

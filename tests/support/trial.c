@@ -508,10 +508,12 @@ static double *reference_in_range(const clattn_problem *problem, clattn_tensor t
     return reference;
 }
 
-/* f64 results that were rounded to f32 are held to what f32 can hold. */
+/* f64 results that were rounded to f32, or are made from an O that was, are held to what f32 can hold. */
 static enum number_format judged_format(const clattn_problem *problem, clattn_tensor tensor)
 {
-    return problem->dtype == CLATTN_F64 ? tensor_format(problem, tensor) : format_of(problem->dtype);
+    if (problem->dtype != CLATTN_F64)
+        return format_of(problem->dtype);
+    return problem->forward_given ? format_of(problem->out_dtype) : tensor_format(problem, tensor);
 }
 
 static struct judge_verdict verdict_of(const struct trial *trial, struct answers *answers, int n,
