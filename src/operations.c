@@ -134,13 +134,16 @@ static clattn_status build_pass(const struct clattn_plan *plan, struct pass *pas
     return clattn_program_get(plan->context, &pass->spec, &pass->program);
 }
 
-/* local 0 is the driver's choice. */
-static clattn_status make_launch(const struct pass *pass, const char *kernel, int64_t global, size_t local,
-                                 int tangent_first, struct clattn_launch *launch)
+/* local 0 is the driver's choice; on a CPU it is 1, because a driver that compiles a kernel for each size of
+ * work-group (PoCL) would do so again and again. */
+static clattn_status make_launch(const struct clattn_plan *plan, const struct pass *pass, const char *kernel,
+                                 int64_t global, size_t local, int tangent_first,
+                                 struct clattn_launch *launch)
 {
+    const size_t chosen = local == 0 && plan->context->device.is_cpu ? 1 : local;
     cl_int error;
     *launch =
-        (struct clattn_launch){.global = (size_t)global, .local = local, .tangent_first = tangent_first};
+        (struct clattn_launch){.global = (size_t)global, .local = chosen, .tangent_first = tangent_first};
     launch->kernel = clCreateKernel(pass->program, kernel, &error);
     return clattn_from_cl(error, "clCreateKernel");
 }
@@ -156,7 +159,7 @@ static clattn_status add_launch(struct clattn_plan *plan, const struct pass *pas
     if (!grown)
         return clattn_fail(CLATTN_OUT_OF_MEMORY, "host memory for a launch");
     plan->launches = grown;
-    CLATTN_TRY(make_launch(pass, kernel, global, local, tangent_first, &grown[plan->launch_count]));
+    CLATTN_TRY(make_launch(plan, pass, kernel, global, local, tangent_first, &grown[plan->launch_count]));
     plan->launch_count++;
     return CLATTN_SUCCESS;
 }
@@ -235,7 +238,7 @@ clattn_status clattn_plan_counting(const struct clattn_plan *plan, struct clattn
     clattn_spec_add_source(&pass.spec, "attention/count.cl");
     CLATTN_TRY(build_pass(plan, &pass));
     *tiles = outer_tiles(p, p->queries, p->heads_q, pass.tile.outer);
-    return make_launch(&pass, "attention_count_tiles", *tiles * tile_items(&pass),
+    return make_launch(plan, &pass, "attention_count_tiles", *tiles * tile_items(&pass),
                        (size_t)(pass.tile.items_x * pass.tile.items_y), 0, launch);
 }
 

@@ -180,6 +180,8 @@ static inline void finish(const group *g, running *run)
         reduce_sum(g, run->tangent_sum[t]);
     lanes inverse[OUTER_SLOTS];
     FOR_EACH_SLOT (slot) {
+        /* every logit of the row was -inf (see logit_value): an infinity among its inputs, which shows */
+        run->sum[slot] = run->maximum[slot] == -REAL_MAX ? TO_LANES(NAN) : run->sum[slot];
         inverse[slot] = run->sum[slot] == 0 ? TO_LANES(0) : 1 / run->sum[slot];
         for (int t = 0; t < TANGENTS; t++)
             run->tangent_sum[t][slot] *= inverse[slot];

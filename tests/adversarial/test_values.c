@@ -169,6 +169,33 @@ static void test_sizes_of_0_and_1_are_right(void **state)
     run_cases(hard, COUNT_OF(hard), CLATTN_F32);
 }
 
+/* Row 0 sees key 0 alone, whose logit is -inf by an infinity in the key: softmax of nothing but -inf is NaN. */
+static void causal_with_mask_and_bias(struct trial *trial)
+{
+    with_mask_and_bias(trial);
+    trial->problem.causal = CLATTN_CAUSAL_TOP_LEFT;
+}
+static void infinity_against_a_negative_query(struct trial *trial)
+{
+    set_all(trial, CLATTN_MASK, 1);
+    *value_at(trial, CLATTN_K, 0, 0, 0, 0) = INFINITY;
+    for (int64_t h = 0; h < trial->problem.heads_q; h++)
+        *value_at(trial, CLATTN_Q, 0, h, 0, 0) = -1;
+}
+
+static const struct hard_case only_keys[] = {
+    {"+inf in the only key of a row",
+     {2, 2, 1, 37, 45, 16, 16},
+     causal_with_mask_and_bias,
+     infinity_against_a_negative_query},
+};
+
+static void test_an_infinity_in_the_only_key_of_a_row_shows(void **state)
+{
+    (void)state;
+    run_cases(only_keys, COUNT_OF(only_keys), CLATTN_F32);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +206,7 @@ int main(void)
         cmocka_unit_test(test_products_beyond_f16_are_right_in_f16),
         cmocka_unit_test(test_tangents_of_1000_are_right),
         cmocka_unit_test(test_sizes_of_0_and_1_are_right),
+        cmocka_unit_test(test_an_infinity_in_the_only_key_of_a_row_shows),
     };
     return cmocka_run_group_tests(tests, suite_open, suite_close);
 }
