@@ -306,7 +306,7 @@ typedef struct clattn_device_info {
     uint64_t max_work_group;
 } clattn_device_info;
 
-/* A context on the caller's OpenCL context and one device of it. Retains both.
+/* A context on the caller's OpenCL context and one device of it. Retains the cl_context.
  * *context is to be given to clattn_context_release. */
 CLATTN_API clattn_status clattn_context_create(cl_context cl, cl_device_id device, clattn_context **context);
 
