@@ -24,7 +24,7 @@ struct judge_case {
     int64_t row_length;      /* last axis, as oracle_array has it; count is a multiple of it */
     double size;             /* the terms' size, as oracle_array has it; 0 if unknown */
     double bar;              /* judge_bar */
-    double grain;            /* half the distance between the smallest numbers of the stored type; 0: negligible */
+    double grain; /* half the distance between the smallest numbers of the stored type; 0: negligible */
 };
 
 /* Norms are Frobenius norms, over the rows in which the reference is finite. */
