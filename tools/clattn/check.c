@@ -245,8 +245,11 @@ static int parse(int argc, char **argv, check_options *options)
 {
     *options = (check_options){.device = NULL};
     for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--json") == 0 || strcmp(argv[i], "--full") == 0) {
-            *(argv[i][2] == 'j' ? &options->json : &options->full) = true;
+        bool *flag = strcmp(argv[i], "--json") == 0   ? &options->json
+                     : strcmp(argv[i], "--full") == 0 ? &options->full
+                                                      : NULL;
+        if (flag) {
+            *flag = true;
             continue;
         }
         const char **value = strcmp(argv[i], "--device") == 0       ? &options->device
