@@ -41,12 +41,13 @@ clattn_status clattn_device_read(cl_device_id device, clattn_device_info *info)
     *info = (clattn_device_info){.id = device};
     cl_platform_id platform;
     cl_device_type type;
-    cl_uint units;
+    cl_uint units, vector;
     cl_ulong global, allocation, local;
     size_t group;
     READ(CL_DEVICE_PLATFORM, platform);
     READ(CL_DEVICE_TYPE, type);
     READ(CL_DEVICE_MAX_COMPUTE_UNITS, units);
+    READ(CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, vector);
     READ(CL_DEVICE_GLOBAL_MEM_SIZE, global);
     READ(CL_DEVICE_MAX_MEM_ALLOC_SIZE, allocation);
     READ(CL_DEVICE_LOCAL_MEM_SIZE, local);
@@ -63,6 +64,7 @@ clattn_status clattn_device_read(cl_device_id device, clattn_device_info *info)
     info->is_gpu = (type & CL_DEVICE_TYPE_GPU) != 0;
     info->has_fp64 = has_word(extensions, "cl_khr_fp64");
     info->compute_units = (int)units;
+    info->vector_floats = (int)vector;
     info->global_memory = global;
     info->max_allocation = allocation;
     info->local_memory = local;

@@ -103,6 +103,7 @@ static void add_sources(struct clattn_program_spec *spec, const struct clattn_en
     clattn_spec_add_source(spec, engine->sources[0]);
     add_source_list(spec, rules);
     add_source_list(spec, engine->sources + 1);
+    clattn_spec_add_source(spec, "logits/staging.cl");
     clattn_spec_add_source(spec, "attention/tiles.cl");
 }
 
@@ -333,31 +334,94 @@ static void add_backward_scratch(struct clattn_plan *plan, int tangents)
     }
 }
 
+/* Work-groups that a pass at once has for a slice of the keys: one a sequence and key/value head. */
+static int64_t owners(const clattn_problem *p)
+{
+    return (is_packed(p) ? p->batch + 2 : p->batch) * p->heads_kv;
+}
+
+/* Sums of dQ are kept for each slice of the keys, so there is a limit to them. */
+#define MOST_SLICES 8
+
+/* Slices that give every compute unit a few work-groups; 0 if even the most leave units idle. */
+static int choose_slices(const struct clattn_plan *plan, int outer)
+{
+    const int64_t units = plan->context->device.compute_units, own = owners(&plan->problem);
+    const int64_t tiles = tiles_over(plan->problem.keys, outer);
+    if (own == 0 || tiles == 0)
+        return 1;
+    const int64_t most = tiles < MOST_SLICES ? tiles : MOST_SLICES;
+    const int64_t wanted = tiles_over(4 * units, (int)own);
+    const int64_t slices = wanted < most ? wanted : most;
+    return slices * own < units && slices < tiles ? 0 : (int)slices;
+}
+
+static bool takes_gradients_at_once(const struct clattn_plan *plan)
+{
+    return plan->engine->adds_to_inner_rows && wants(plan, CLATTN_DQ, CLATTN_TDQ) &&
+           (wants(plan, CLATTN_DK, CLATTN_TDK) || wants(plan, CLATTN_DV, CLATTN_TDV));
+}
+
+static void add_backward_sources(struct pass *pass, bool at_once)
+{
+    static const char *const two_passes[] = {"attention/deltas.cl",    "attention/sink_gradient.cl",
+                                             "attention/gradients.cl", "attention/key_gradients.cl",
+                                             "attention/backward.cl",  NULL};
+    static const char *const one_pass[] = {"attention/deltas.cl",
+                                           "attention/sink_gradient.cl",
+                                           "attention/gradients.cl",
+                                           "attention/query_sums.cl",
+                                           "attention/key_gradients.cl",
+                                           "attention/backward_at_once.cl",
+                                           NULL};
+    add_source_list(&pass->spec, at_once ? one_pass : two_passes);
+    clattn_spec_define(&pass->spec, "BACKWARD_AT_ONCE", at_once);
+}
+
+static clattn_status launch_two_passes(struct clattn_plan *plan, const struct pass *pass, int tangent_first)
+{
+    const clattn_problem *p = &plan->problem;
+    if (wants(plan, CLATTN_DQ, CLATTN_TDQ))
+        CLATTN_TRY(add_tiles(plan, pass, "attention_backward_queries",
+                             outer_tiles(p, p->queries, p->heads_q, pass->tile.outer), tangent_first));
+    if (wants(plan, CLATTN_DK, CLATTN_TDK) || wants(plan, CLATTN_DV, CLATTN_TDV))
+        CLATTN_TRY(add_tiles(plan, pass, "attention_backward_keys",
+                             outer_tiles(p, p->keys, p->heads_kv, pass->tile.outer), tangent_first));
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status launch_at_once(struct clattn_plan *plan, const struct pass *pass, int tangent_first)
+{
+    const clattn_problem *p = &plan->problem;
+    CLATTN_TRY(add_tiles(plan, pass, "attention_backward_at_once", owners(p) * plan->slices, tangent_first));
+    return add_launch(plan, pass, "attention_sum_query_gradients", query_rows(p), 0, tangent_first);
+}
+
 /* The kernels of one tangent, or of none. */
 static clattn_status plan_backward_pass(struct clattn_plan *plan, int tangent_first, int tangents)
 {
     const clattn_problem *p = &plan->problem;
     struct pass pass;
     CLATTN_TRY(begin_pass(plan, tangents, 2 * (1 + tangents), &pass));
-    clattn_spec_add_source(&pass.spec, "attention/deltas.cl");
-    clattn_spec_add_source(&pass.spec, "attention/sink_gradient.cl");
-    clattn_spec_add_source(&pass.spec, "attention/gradients.cl");
-    clattn_spec_add_source(&pass.spec, "attention/backward.cl");
+    const int slices = takes_gradients_at_once(plan) ? choose_slices(plan, pass.tile.outer) : 0;
+    add_backward_sources(&pass, slices > 0);
     CLATTN_TRY(build_pass(plan, &pass));
     plan->tile = pass.tile;
+    if (slices > 0 && tangent_first == 0) {
+        const int64_t sums = slices * query_rows(p) * tiles_over(p->head_dim, 16) * 16;
+        plan->slices = slices;
+        add_scratch(plan, SLOT_DQ_PARTS, sums);
+        if (tangents)
+            add_scratch(plan, SLOT_TDQ_PARTS, sums);
+    }
     CLATTN_TRY(add_launch(plan, &pass, "attention_deltas", query_rows(p), 0, tangent_first));
     if (wants(plan, CLATTN_DSINK, CLATTN_TDSINK)) {
         CLATTN_TRY(
             add_launch(plan, &pass, "attention_sink_parts", p->heads_q * sink_parts(p), 0, tangent_first));
         CLATTN_TRY(add_launch(plan, &pass, "attention_sink_gradient", p->heads_q, 0, tangent_first));
     }
-    if (wants(plan, CLATTN_DQ, CLATTN_TDQ))
-        CLATTN_TRY(add_tiles(plan, &pass, "attention_backward_queries",
-                             outer_tiles(p, p->queries, p->heads_q, pass.tile.outer), tangent_first));
-    if (wants(plan, CLATTN_DK, CLATTN_TDK) || wants(plan, CLATTN_DV, CLATTN_TDV))
-        CLATTN_TRY(add_tiles(plan, &pass, "attention_backward_keys",
-                             outer_tiles(p, p->keys, p->heads_kv, pass.tile.outer), tangent_first));
-    return CLATTN_SUCCESS;
+    return slices > 0 ? launch_at_once(plan, &pass, tangent_first)
+                      : launch_two_passes(plan, &pass, tangent_first);
 }
 
 static clattn_status plan_bias_gradient(struct clattn_plan *plan, int tangent_first, int tangents)
@@ -400,6 +464,7 @@ clattn_status clattn_plan_operation(struct clattn_plan *plan)
 {
     for (int slot = 0; slot < SLOT_COUNT; slot++)
         plan->scratch_at[slot] = -1;
+    plan->slices = 1;
     const int tangents = (int)plan->problem.tangents;
     switch (plan->operation) {
     case CLATTN_FORWARD:

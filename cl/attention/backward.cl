@@ -49,7 +49,8 @@ __kernel ENGINE_ATTRIBUTES void attention_backward_queries(ATTENTION_PARAMETERS)
     ATTENTION_ARGUMENTS;
     GROUP(g);
     const place at = place_of(&a, g.tile, false, params->heads_q);
-    const gradient_tile tile = gradient_tile_at(&a, &g, false, at.b, at.h, at.first);
+    gradient_tile tile;
+    take_rows(&a, &g, false, at.b, at.h, at.first, &tile);
     query_gradients sum;
     TWICE_IF_NOT_FINITE (careful, query_gradients_finite(&g, &sum))
         sum_query_gradients(&a, &g, &tile, careful, &sum);
@@ -57,93 +58,11 @@ __kernel ENGINE_ATTRIBUTES void attention_backward_queries(ATTENTION_PARAMETERS)
     const int dims = params->head_dim;
     if (a.dq && tangent_first == 0) {
         const target to = QUERY_TARGET(&a, &tile.s, dq, SLOT_DQ, 0, at.first, dims);
-        store_tile(&g, &to, sum.dq, HEAD_DIM_CLASS, tile.r.scale);
+        store_rows(&g, &to, sum.dq, HEAD_DIM_CLASS, tile.r.scale);
     }
     if (a.tdq) {
         const target to = QUERY_TARGET(&a, &tile.s, tdq, SLOT_TDQ, tangent_first, at.first, dims);
-        store_tile(&g, &to, sum.tdq, HEAD_DIM_CLASS, tile.r.scale);
-    }
-}
-
-/* dK, dV and their tangents of a tile of keys. */
-typedef struct {
-    lanes dk[OUTPUTS(HEAD_DIM_CLASS)];
-    lanes tdk[OUTPUTS(HEAD_DIM_CLASS)];
-    lanes dv[OUTPUTS(HEAD_DIM_V_CLASS)];
-    lanes tdv[OUTPUTS(HEAD_DIM_V_CLASS)];
-} key_gradients;
-
-/* Adds what the queries of the tile's head contribute. */
-static inline void add_head(const arguments *a, const group *g, const gradient_tile *tile, const bool careful,
-                            key_gradients *sum)
-{
-    const range queries = inner_rows(&tile->s, true, tile->first);
-    FOR_EACH_INNER_TILE (g, i0, &tile->r, true, tile->first, queries) {
-        const side inner = side_at(a, &tile->s, false, i0);
-        weights w;
-        gradient_weights(a, g, tile, &inner, i0, false, careful, &w);
-        const value_product products[] = {
-            {sum->dv, HEAD_DIM_V_CLASS, 0, w.of[P], &inner.dp},
-            {sum->dk, HEAD_DIM_CLASS, 0, w.of[DX], &inner.x},
-#if TANGENTS
-            {sum->tdv, HEAD_DIM_V_CLASS, 0, w.of[TP], &inner.dp},
-            {sum->tdk, HEAD_DIM_CLASS, 0, w.of[TDX], &inner.x},
-#endif
-#if HAS_TDO
-            {sum->tdv, HEAD_DIM_V_CLASS, 0, w.of[P], &inner.tdp},
-#endif
-#if HAS_TQ
-            {sum->tdk, HEAD_DIM_CLASS, 0, w.of[DX], &inner.tx},
-#endif
-        };
-        add_value_products(g, products, sizeof products / sizeof *products, careful);
-    }
-}
-
-/* Over all query heads of the key/value head. */
-static inline void sum_key_gradients(const arguments *a, const group *g, gradient_tile *tile, const place *at,
-                                     const bool careful, key_gradients *sum)
-{
-    CLEAR(sum->dk, OUTPUTS(HEAD_DIM_CLASS));
-    CLEAR(sum->tdk, OUTPUTS(HEAD_DIM_CLASS));
-    CLEAR(sum->dv, OUTPUTS(HEAD_DIM_V_CLASS));
-    CLEAR(sum->tdv, OUTPUTS(HEAD_DIM_V_CLASS));
-    const int heads = a->p->heads_per_kv;
-    for (int h = at->h * heads; h < (at->h + 1) * heads; h++) {
-        set_sequence(a, tile, at->b, h);
-        add_head(a, g, tile, careful, sum);
-    }
-}
-
-static inline bool key_gradients_finite(const group *g, const key_gradients *sum)
-{
-    return !group_any(g, !finite_outputs(sum->dk, OUTPUTS(HEAD_DIM_CLASS)) ||
-                             !finite_outputs(sum->tdk, OUTPUTS(HEAD_DIM_CLASS)) ||
-                             !finite_outputs(sum->dv, OUTPUTS(HEAD_DIM_V_CLASS)) ||
-                             !finite_outputs(sum->tdv, OUTPUTS(HEAD_DIM_V_CLASS)));
-}
-
-static inline void store_keys(const arguments *a, const group *g, const gradient_tile *tile,
-                              const key_gradients *sum)
-{
-    const sequence *s = &tile->s;
-    const real scale = tile->r.scale;
-    const int dims = a->p->head_dim, dims_v = a->p->head_dim_v, t = a->tangent_first;
-    if (a->dk && t == 0) {
-        const target to = KEY_TARGET(a, s, dk, SLOT_DK, 0, tile->first, dims);
-        store_tile(g, &to, sum->dk, HEAD_DIM_CLASS, scale);
-    }
-    if (a->dv && t == 0) {
-        const target to = KEY_TARGET(a, s, dv, SLOT_DV, 0, tile->first, dims_v);
-        store_tile(g, &to, sum->dv, HEAD_DIM_V_CLASS, 1);
-    }
-    if (a->tdk) {
-        const target to = KEY_TARGET(a, s, tdk, SLOT_TDK, t, tile->first, dims);
-        store_tile(g, &to, sum->tdk, HEAD_DIM_CLASS, scale);
-    }
-    if (a->tdv) {
-        const target to = KEY_TARGET(a, s, tdv, SLOT_TDV, t, tile->first, dims_v);
-        store_tile(g, &to, sum->tdv, HEAD_DIM_V_CLASS, 1);
+        store_rows(&g, &to, sum.tdq, HEAD_DIM_CLASS, tile.r.scale);
     }
 }
 
@@ -153,7 +72,8 @@ __kernel ENGINE_ATTRIBUTES void attention_backward_keys(ATTENTION_PARAMETERS)
     ATTENTION_ARGUMENTS;
     GROUP(g);
     const place at = place_of(&a, g.tile, true, params->heads_kv);
-    gradient_tile tile = gradient_tile_at(&a, &g, true, at.b, at.h * params->heads_per_kv, at.first);
+    gradient_tile tile;
+    take_rows(&a, &g, true, at.b, at.h * params->heads_per_kv, at.first, &tile);
     tile.s.h_kv = at.h; /* also where there are no query heads to tell it by */
     key_gradients sum;
     TWICE_IF_NOT_FINITE (careful, key_gradients_finite(&g, &sum))

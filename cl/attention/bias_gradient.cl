@@ -81,7 +81,8 @@ static inline void add_sequence_and_head(const arguments *a, const group *g, con
 {
     const sequence s = sequence_of(a, b, h, KEYS_OUTER);
     const int first = bias->first - (KEYS_OUTER ? s.first_key : s.first_query);
-    const gradient_tile tile = gradient_tile_at(a, g, KEYS_OUTER, b, h, first);
+    gradient_tile tile;
+    take_rows(a, g, KEYS_OUTER, b, h, first, &tile);
     const range rows = summed_rows(&tile, bias);
     FOR_EACH_INNER_TILE (g, i0, &tile.r, KEYS_OUTER, first, rows) {
         const side inner = side_at(a, &tile.s, !KEYS_OUTER, i0);

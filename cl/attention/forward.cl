@@ -26,19 +26,17 @@ typedef struct {
     lanes tangent_output[TANGENT_ARRAY][OUTPUTS(HEAD_DIM_V_CLASS)];
 } running;
 
-static inline query_tile query_tile_at(const arguments *a, const group *g)
+static inline void take_queries(const arguments *a, const group *g, query_tile *tile)
 {
     const place at = place_of(a, g->tile, false, a->p->heads_q);
-    query_tile tile;
-    tile.s = sequence_of(a, at.b, at.h, false);
-    tile.r = rules_of(a, &tile.s);
-    tile.first = at.first;
-    tile.q = hold(g, QUERY_ROWS(a, &tile.s, q, SLOT_Q, 0, at.first, a->p->head_dim));
+    tile->s = sequence_of(a, at.b, at.h, false);
+    tile->r = rules_of(a, &tile->s);
+    tile->first = at.first;
+    hold(g, QUERY_ROWS(a, &tile->s, q, SLOT_Q, 0, at.first, a->p->head_dim), &tile->q);
 #if HAS_TQ
     for (int t = 0; t < TANGENTS; t++)
-        tile.tq[t] = hold(g, QUERY_ROWS(a, &tile.s, tq, SLOT_TQ, t, at.first, a->p->head_dim));
+        hold(g, QUERY_ROWS(a, &tile->s, tq, SLOT_TQ, t, at.first, a->p->head_dim), &tile->tq[t]);
 #endif
-    return tile;
 }
 
 /* A sink is one more logit that a row starts with: weight exp(0) and no value. */
@@ -48,7 +46,7 @@ static inline void start(const arguments *a, const group *g, const query_tile *t
     const bool counts = owns_slots(g) && sink != -INFINITY;
     FOR_EACH_SLOT (slot) {
         run->maximum[slot] = sink;
-        run->sum[slot] = counts ? 1 : 0;
+        run->sum[slot] = TO_LANES(counts ? 1 : 0);
         for (int t = 0; t < TANGENTS; t++)
             run->tangent_sum[t][slot] =
                 counts && a->tsink ? a->tsink[(a->tangent_first + t) * a->p->heads_q + tile->s.h] : (real)0;
@@ -58,67 +56,80 @@ static inline void start(const arguments *a, const group *g, const query_tile *t
         CLEAR(run->tangent_output[t], OUTPUTS(HEAD_DIM_V_CLASS));
 }
 
-/* S, -inf where a pair does not attend, and S', there 0. */
-static inline void score(const arguments *a, const group *g, const query_tile *tile, const int j0,
-                         lanes *scores, lanes tangents[TANGENT_ARRAY][SCORES])
+/* Dot products to S, -inf where a pair does not attend, and S', there 0; `top` rises to the largest S of each slot. */
+static inline void apply_rules(const group *g, const query_tile *tile, const rules *r, const int j0,
+                               lanes *scores, lanes tangents[TANGENT_ARRAY][SCORES], lanes *top,
+                               const bool edge)
 {
-    const view k = KEY_ROWS(a, &tile->s, k, SLOT_K, 0, j0, a->p->head_dim);
-    view tk[TANGENT_ARRAY];
-    score_product products[1 + 2 * TANGENT_ARRAY] = {{scores, &tile->q, &k}};
-    int count = 1;
-    CLEAR(scores, SCORES);
-    for (int t = 0; t < TANGENTS; t++) {
-        CLEAR(tangents[t], SCORES);
-        if (HAS_TQ)
-            products[count++] = (score_product){tangents[t], &tile->tq[t], &k};
-        if (HAS_TK) {
-            tk[t] = KEY_ROWS(a, &tile->s, tk, SLOT_TK, t, j0, a->p->head_dim);
-            products[count++] = (score_product){tangents[t], &tile->q, &tk[t]};
-        }
-    }
-    add_score_products(g, products, count);
-    const bool edge = !all_seen(&tile->s, tile->first, OUTER, j0, INNER);
     FOR_EACH_SCORE (g, e, slot, inner) {
-        const pair at = pair_of(&tile->r, tile->first + outer_row(g, slot), TO_ILANES(j0 + inner), edge);
-        const logit z = logit_of(&tile->r, scores[e], &at);
+        const pair at = pair_of(r, tile->first + outer_row(g, slot), TO_ILANES(j0 + inner), e, edge);
+        const logit z = logit_of(r, scores[e], &at);
         scores[e] = z.attends ? logit_value(&z) : TO_LANES(-INFINITY);
+        top[slot] = MAXIMUM(top[slot], scores[e]);
 #if HAS_TS
         for (int t = 0; t < TANGENTS; t++) {
-            const lanes tangent = logit_tangent(&tile->r, &z, t, tangents[t][e], &at);
+            const lanes tangent = logit_tangent(r, &z, t, tangents[t][e], &at);
             tangents[t][e] = z.attends ? tangent : TO_LANES(0);
         }
 #endif
     }
 }
 
-/* Raises the running maxima by a tile of scores; base is what to subtract from them, keep what the sums so
- * far are to be multiplied by. */
-static inline void raise_maxima(const group *g, const lanes *scores, running *run, lanes *base, lanes *keep)
+/* S and S' of a tile, and in `top` the largest S of each slot, if it is larger than what is there. */
+static inline void score(const arguments *a, const group *g, const query_tile *tile, const int j0,
+                         lanes *scores, lanes tangents[TANGENT_ARRAY][SCORES], lanes *top)
 {
-    lanes top[OUTER_SLOTS];
-    FOR_EACH_SLOT (slot)
-        top[slot] = run->maximum[slot];
-    FOR_EACH_SCORE (g, e, slot, inner)
-        top[slot] = fmax(top[slot], scores[e]);
+    const view k = KEY_ROWS(a, &tile->s, k, SLOT_K, 0, j0, a->p->head_dim);
+    view tk[TANGENT_ARRAY];
+    score_product products[1 + 2 * TANGENT_ARRAY] = {{scores, &tile->q, &k, false}};
+    int count = 1;
+    for (int t = 0; t < TANGENTS; t++) {
+        if (!HAS_TX)
+            CLEAR(tangents[t], SCORES);
+        if (HAS_TQ)
+            products[count++] = (score_product){tangents[t], &tile->tq[t], &k, false};
+    }
+#if HAS_TK
+    for (int t = 0; t < TANGENTS; t++) {
+        tk[t] = KEY_ROWS(a, &tile->s, tk, SLOT_TK, t, j0, a->p->head_dim);
+        products[count++] = (score_product){tangents[t], &tile->q, &tk[t], HAS_TQ};
+    }
+#endif
+    make_score_products(g, products, count);
+    pair_rooms rooms;
+    const pair_tile pairs = pair_tile_at(&tile->s, false, tile->first, j0);
+    const rules r = rules_in_tile(g, &tile->r, &pairs, &rooms);
+    const bool edge = !all_seen(&tile->s, tile->first, OUTER, j0, INNER);
+    if (TAKES_PLAIN_COPY(edge))
+        apply_rules(g, tile, &r, j0, scores, tangents, top, false);
+    else
+        apply_rules(g, tile, &r, j0, scores, tangents, top, edge);
+}
+
+/* Raises the running maxima to `top`; base is what to subtract from scores, keep what the sums so far are to be
+ * multiplied by. */
+static inline void raise_maxima(const group *g, lanes *top, running *run, lanes *base, lanes *keep)
+{
     reduce_maximum(g, top);
     FOR_EACH_SLOT (slot) {
         base[slot] = top[slot] == -INFINITY ? TO_LANES(0) : top[slot];
-        keep[slot] = exp(run->maximum[slot] - base[slot]);
+        keep[slot] = EXP(run->maximum[slot] - base[slot]);
         run->maximum[slot] = top[slot];
     }
 }
 
-static inline lanes dropout_at(const query_tile *tile, const group *g, const int slot, const int key)
+static inline lanes dropout_at(const query_tile *tile, const group *g, const int slot, const int key,
+                               const int e)
 {
-    const pair at = {tile->first + outer_row(g, slot), TO_ILANES(key), ALL_LANES};
+    const pair at = {tile->first + outer_row(g, slot), TO_ILANES(key), TO_ILANES(ALL_LANES), e};
     return dropout_of(&tile->r, &at);
 }
 
 /* Scores become Z p with p = exp(S - m), tangents Z p S'; the sums of p and p S' go to l and r. Each tile is summed
  * from zero. */
 static inline void exponentiate(const group *g, const query_tile *tile, const int j0, const lanes *base,
-                                const lanes *keep, const bool careful, running *run, lanes *scores,
-                                lanes tangents[TANGENT_ARRAY][SCORES])
+                                const lanes *keep, running *run, lanes *scores,
+                                lanes tangents[TANGENT_ARRAY][SCORES], const bool careful)
 {
     lanes sum[OUTER_SLOTS], tangent_sum[TANGENT_ARRAY][OUTER_SLOTS];
     FOR_EACH_SLOT (slot) {
@@ -128,14 +139,14 @@ static inline void exponentiate(const group *g, const query_tile *tile, const in
     }
     FOR_EACH_SCORE (g, e, slot, inner) {
         const ilanes attends = scores[e] != -INFINITY;
-        const lanes p = exp(scores[e] - base[slot]);
-        const lanes z = dropout_at(tile, g, slot, j0 + inner);
+        const lanes p = EXP(scores[e] - base[slot]);
+        const lanes z = dropout_at(tile, g, slot, j0 + inner, e);
         sum[slot] += p;
-        scores[e] = masked(z * p, attends, careful);
+        scores[e] = marked(z * p, attends, careful);
         for (int t = 0; t < TANGENTS; t++) {
             const lanes weight = p * tangents[t][e];
             tangent_sum[t][slot] += weight;
-            tangents[t][e] = masked(z * weight, attends, careful);
+            tangents[t][e] = marked(z * weight, attends, careful);
         }
     }
     FOR_EACH_SLOT (slot) {
@@ -151,24 +162,31 @@ static inline void step(const arguments *a, const group *g, const query_tile *ti
                         const bool careful, running *run)
 {
     lanes scores[SCORES], tangents[TANGENT_ARRAY][SCORES];
-    lanes base[OUTER_SLOTS], keep[OUTER_SLOTS];
-    score(a, g, tile, j0, scores, tangents);
-    raise_maxima(g, scores, run, base, keep);
-    exponentiate(g, tile, j0, base, keep, careful, run, scores, tangents);
+    lanes top[OUTER_SLOTS], base[OUTER_SLOTS], keep[OUTER_SLOTS];
+    FOR_EACH_SLOT (slot)
+        top[slot] = run->maximum[slot];
+    score(a, g, tile, j0, scores, tangents, top);
+    raise_maxima(g, top, run, base, keep);
+    if (TAKES_PLAIN_COPY(careful))
+        exponentiate(g, tile, j0, base, keep, run, scores, tangents, false);
+    else
+        exponentiate(g, tile, j0, base, keep, run, scores, tangents, careful);
 
     const view v = KEY_ROWS(a, &tile->s, v, SLOT_V, 0, j0, a->p->head_dim_v);
     view tv[TANGENT_ARRAY];
     value_product products[1 + 2 * TANGENT_ARRAY] = {{run->output, HEAD_DIM_V_CLASS, keep, scores, &v}};
     int count = 1;
+#if HAS_TS
+    for (int t = 0; t < TANGENTS; t++)
+        products[count++] = (value_product){run->tangent_output[t], HEAD_DIM_V_CLASS, keep, tangents[t], &v};
+#endif
+#if HAS_TV
     for (int t = 0; t < TANGENTS; t++) {
-        lanes *output = run->tangent_output[t];
-        if (HAS_TV) {
-            tv[t] = KEY_ROWS(a, &tile->s, tv, SLOT_TV, t, j0, a->p->head_dim_v);
-            products[count++] = (value_product){output, HEAD_DIM_V_CLASS, keep, scores, &tv[t]};
-        }
-        if (HAS_TS)
-            products[count++] = (value_product){output, HEAD_DIM_V_CLASS, HAS_TV ? 0 : keep, tangents[t], &v};
+        tv[t] = KEY_ROWS(a, &tile->s, tv, SLOT_TV, t, j0, a->p->head_dim_v);
+        products[count++] =
+            (value_product){run->tangent_output[t], HEAD_DIM_V_CLASS, HAS_TS ? 0 : keep, scores, &tv[t]};
     }
+#endif
     add_value_products(g, products, count, careful);
 }
 
@@ -203,41 +221,40 @@ static inline bool all_finite(const group *g, const running *run)
 }
 
 /* Rows of O or O' unrounded, where the call keeps them. */
-static inline void store_full(const arguments *a, const group *g, const query_tile *tile, const int t,
-                              __global real *full, const lanes *output)
+static inline target full_target(const arguments *a, const query_tile *tile, const int t, __global real *full)
 {
     const sequence *s = &tile->s;
-    const long first = stat_index(a, t, s->batch, s->h, s->first_query + tile->first);
-    FOR_EACH_OUTPUT (g, e, slot, d, HEAD_DIM_V_CLASS) {
-        const ilanes row = outer_row(g, slot);
-        scatter_real(full, (first + TO_LLANES(row)) * a->p->head_dim_v + d, output[e],
-                     (row + tile->first < s->queries) & (d < a->p->head_dim_v));
+    const int dims = a->p->head_dim_v;
+    const target to = {0, full + stat_index(a, t, s->batch, s->h, s->first_query + tile->first) * dims, dims,
+                       s->queries - tile->first, dims};
+    return to;
+}
+
+static inline void store_output(const arguments *a, const group *g, const query_tile *tile, const int t,
+                                __global out_t *rounded, const int slot, __global real *full,
+                                const lanes *output)
+{
+    if (rounded) {
+        const target to =
+            rows_target(a, rounded, slot, t, tile->s.batch, tile->s.h, tile->s.first_query + tile->first,
+                        tile->s.queries - tile->first, a->p->head_dim_v);
+        store_rows(g, &to, output, HEAD_DIM_V_CLASS, 1);
+    }
+    if (full) {
+        const target to = full_target(a, tile, t, full);
+        store_rows(g, &to, output, HEAD_DIM_V_CLASS, 1);
     }
 }
 
 static inline void store_outputs(const arguments *a, const group *g, const query_tile *tile,
                                  const running *run)
 {
-    const sequence *s = &tile->s;
-    const int dims = a->p->head_dim_v;
-    if (a->o) {
-        const target to = QUERY_TARGET(a, s, o, SLOT_O, 0, tile->first, dims);
-        store_tile(g, &to, run->output, HEAD_DIM_V_CLASS, 1);
-    }
-    if (a->o_full)
-        store_full(a, g, tile, 0, a->o_full, run->output);
-    for (int t = 0; t < TANGENTS; t++) {
-        const int tangent = a->tangent_first + t;
-        if (a->to) {
-            const target to = QUERY_TARGET(a, s, to, SLOT_TO, tangent, tile->first, dims);
-            store_tile(g, &to, run->tangent_output[t], HEAD_DIM_V_CLASS, 1);
-        }
-        if (a->to_full)
-            store_full(a, g, tile, tangent, a->to_full, run->tangent_output[t]);
-    }
+    store_output(a, g, tile, 0, a->o, SLOT_O, a->o_full, run->output);
+    for (int t = 0; t < TANGENTS; t++)
+        store_output(a, g, tile, a->tangent_first + t, a->to, SLOT_TO, a->to_full, run->tangent_output[t]);
 }
 
-static inline void store_rows(const arguments *a, const group *g, const query_tile *tile, const running *run)
+static inline void store_sums(const arguments *a, const group *g, const query_tile *tile, const running *run)
 {
     const sequence *s = &tile->s;
     FOR_EACH_SLOT (slot) {
@@ -266,7 +283,8 @@ __kernel ENGINE_ATTRIBUTES void attention_forward(ATTENTION_PARAMETERS)
 {
     ATTENTION_ARGUMENTS;
     GROUP(g);
-    const query_tile tile = query_tile_at(&a, &g);
+    query_tile tile;
+    take_queries(&a, &g, &tile);
     const range keys = inner_rows(&tile.s, false, tile.first);
 
     running run;
@@ -279,5 +297,5 @@ __kernel ENGINE_ATTRIBUTES void attention_forward(ATTENTION_PARAMETERS)
 
     store_outputs(&a, &g, &tile, &run);
     if (owns_slots(&g))
-        store_rows(&a, &g, &tile, &run);
+        store_sums(&a, &g, &tile, &run);
 }

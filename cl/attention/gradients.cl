@@ -46,20 +46,28 @@ typedef struct {
     lanes mu, tdelta;
 } row_stats;
 
-static inline row_stats row_stats_of(const arguments *a, const sequence *s, const ilanes query)
-{
-    const llanes at = stat_index(a, 0, s->batch, s->h, s->first_query) + TO_LLANES(query);
-    row_stats stats;
-    stats.lse = gather_real(a->lse, at);
-    stats.lse_low = a->lse_low ? gather_real(a->lse_low, at) : TO_LANES(0);
-    stats.delta = gather_real(a->delta, at);
+/* Those of a query in each lane, and of one query for all lanes. */
+#define DEFINE_ROW_STATS(name, index, WIDEN)                                                                 \
+    static inline row_stats name(const arguments *a, const sequence *s, const index query)                   \
+    {                                                                                                        \
+        const long first = stat_index(a, 0, s->batch, s->h, s->first_query);                                 \
+        row_stats stats;                                                                                     \
+        stats.lse = gather_real(a->lse + first, WIDEN(query));                                               \
+        stats.lse_low = a->lse_low ? gather_real(a->lse_low + first, WIDEN(query)) : TO_LANES(0);            \
+        stats.delta = gather_real(a->delta + first, WIDEN(query));                                           \
+        ADD_TANGENT_STATS(stats, first, WIDEN(query));                                                       \
+        return stats;                                                                                        \
+    }
 #if TANGENTS
-    stats.mu = gather_real(a->tlse, stat_index(a, a->tangent_first, s->batch, s->h, s->first_query) +
-                                        TO_LLANES(query));
-    stats.tdelta = gather_real(a->tdelta, at);
+#define ADD_TANGENT_STATS(stats, first, query)                                                               \
+    stats.mu =                                                                                               \
+        gather_real(a->tlse + stat_index(a, a->tangent_first, s->batch, s->h, s->first_query), query);       \
+    stats.tdelta = gather_real(a->tdelta + first, query)
+#else
+#define ADD_TANGENT_STATS(stats, first, query)
 #endif
-    return stats;
-}
+DEFINE_ROW_STATS(stats_of_outer, ilanes, TO_LLANES)
+DEFINE_ROW_STATS(stats_of_inner, int, (long))
 
 /* The outer rows of a tile, held while it walks over the inner ones. */
 typedef struct {
@@ -70,6 +78,10 @@ typedef struct {
     held x, dp;
     held tx, tdp;
     row_stats stats[OUTER_SLOTS]; /* of outer queries */
+#if BACKWARD_AT_ONCE
+    int slice;
+    held_rows x_rows, tx_rows; /* of outer keys */
+#endif
 } gradient_tile;
 
 static inline void set_sequence(const arguments *a, gradient_tile *tile, const int b, const int h)
@@ -78,25 +90,29 @@ static inline void set_sequence(const arguments *a, gradient_tile *tile, const i
     tile->r = rules_of(a, &tile->s);
 }
 
-static inline gradient_tile gradient_tile_at(const arguments *a, const group *g, const bool keys_outer,
-                                             const int b, const int h, const int first)
+/* Takes the rows from `first` on of head h; they may lie outside the sequence. */
+static inline void take_rows(const arguments *a, const group *g, const bool keys_outer, const int b,
+                             const int h, const int first, gradient_tile *tile)
 {
-    gradient_tile tile;
-    tile.first = first;
-    tile.keys_outer = keys_outer;
-    set_sequence(a, &tile, b, h);
-    const side outer = side_at(a, &tile.s, keys_outer, first);
-    tile.x = hold(g, outer.x);
-    tile.dp = hold(g, outer.dp);
+    tile->first = first;
+    tile->keys_outer = keys_outer;
+    set_sequence(a, tile, b, h);
+    const side outer = side_at(a, &tile->s, keys_outer, first);
+    hold(g, outer.x, &tile->x);
+    hold(g, outer.dp, &tile->dp);
     if (SIDE_HAS_TX(keys_outer))
-        tile.tx = hold(g, outer.tx);
+        hold(g, outer.tx, &tile->tx);
     if (SIDE_HAS_TDP(keys_outer))
-        tile.tdp = hold(g, outer.tdp);
-    if (!keys_outer && first < tile.s.queries)
+        hold(g, outer.tdp, &tile->tdp);
+#if BACKWARD_AT_ONCE
+    hold_rows(g, outer.x, &tile->x_rows);
+    if (HAS_TK)
+        hold_rows(g, outer.tx, &tile->tx_rows);
+#endif
+    if (!keys_outer && first < tile->s.queries)
         FOR_EACH_SLOT (slot)
-            tile.stats[slot] =
-                row_stats_of(a, &tile.s, clamp(first + outer_row(g, slot), 0, tile.s.queries - 1));
-    return tile;
+            tile->stats[slot] =
+                stats_of_outer(a, &tile->s, clamp(first + outer_row(g, slot), 0, tile->s.queries - 1));
 }
 
 /* A tile's products, and in the same place the weights made of them. */
@@ -114,43 +130,68 @@ typedef struct {
 
 static inline void multiply_sides(const group *g, const gradient_tile *tile, const side *inner, weights *w)
 {
-    score_product products[6] = {{w->of[P], &tile->x, &inner->x}, {w->of[DX], &tile->dp, &inner->dp}};
-    int count = 2;
+    const bool keys = tile->keys_outer;
+    score_product products[6];
+    int count = 0;
+    products[count++] = (score_product){w->of[P], &tile->x, &inner->x, false};
 #if TANGENTS
-    if (SIDE_HAS_TX(tile->keys_outer))
-        products[count++] = (score_product){w->of[TP], &tile->tx, &inner->x};
-    if (SIDE_HAS_TX(!tile->keys_outer))
-        products[count++] = (score_product){w->of[TP], &tile->x, &inner->tx};
-    if (SIDE_HAS_TDP(tile->keys_outer))
-        products[count++] = (score_product){w->of[TDX], &tile->tdp, &inner->dp};
-    if (SIDE_HAS_TDP(!tile->keys_outer))
-        products[count++] = (score_product){w->of[TDX], &tile->dp, &inner->tdp};
+    if (SIDE_HAS_TX(keys))
+        products[count++] = (score_product){w->of[TP], &tile->tx, &inner->x, false};
+    if (SIDE_HAS_TX(!keys))
+        products[count++] = (score_product){w->of[TP], &tile->x, &inner->tx, SIDE_HAS_TX(keys)};
 #endif
-    for (int n = 0; n < WEIGHTS; n++)
-        CLEAR(w->of[n], SCORES);
-    add_score_products(g, products, count);
+    products[count++] = (score_product){w->of[DX], &tile->dp, &inner->dp, false};
+#if TANGENTS
+    if (SIDE_HAS_TDP(keys))
+        products[count++] = (score_product){w->of[TDX], &tile->tdp, &inner->dp, false};
+    if (SIDE_HAS_TDP(!keys))
+        products[count++] = (score_product){w->of[TDX], &tile->dp, &inner->tdp, SIDE_HAS_TDP(keys)};
+    if (!HAS_TX)
+        CLEAR(w->of[TP], SCORES);
+    if (!HAS_TDP)
+        CLEAR(w->of[TDX], SCORES);
+#endif
+    make_score_products(g, products, count);
 }
 
 /* Turns element e from products into weights. `of_bias`: dS in place of dX. */
-static inline void weigh(const gradient_tile *tile, const pair *at, const row_stats *stats,
-                         const bool of_bias, const bool careful, weights *w, const int e)
+static inline void weigh(const rules *r, const pair *at, const row_stats *stats, const bool of_bias,
+                         const bool careful, weights *w, const int e)
 {
-    const logit z = logit_of(&tile->r, w->of[P][e], at);
-    const lanes p = exp(logit_value(&z) - stats->lse - stats->lse_low);
-    const lanes keep = dropout_of(&tile->r, at);
+    const logit z = logit_of(r, w->of[P][e], at);
+    const lanes p = EXP(logit_value(&z) - stats->lse - stats->lse_low);
+    const lanes keep = dropout_of(r, at);
     const lanes excess = keep * w->of[DX][e] - stats->delta;
     const lanes ds = p * excess;
     const lanes dx = of_bias ? ds : z.slope * ds;
 #if TANGENTS
     const lanes dot_tangent = w->of[TP][e];
-    const lanes tp = p * (logit_tangent(&tile->r, &z, 0, dot_tangent, at) - stats->mu);
+    const lanes tp = p * (logit_tangent(r, &z, 0, dot_tangent, at) - stats->mu);
     const lanes tds = tp * excess + p * (keep * w->of[TDX][e] - stats->tdelta);
-    const lanes tdx = of_bias ? tds : z.curve * (tile->r.scale * dot_tangent) * ds + z.slope * tds;
+    const lanes tdx = of_bias ? tds : z.curve * (r->scale * dot_tangent) * ds + z.slope * tds;
     w->of[TP][e] = masked(keep * tp, z.attends, careful);
     w->of[TDX][e] = masked(tdx, z.attends, careful);
 #endif
     w->of[P][e] = masked(keep * p, z.attends, careful);
     w->of[DX][e] = masked(dx, z.attends, careful);
+}
+
+/* All elements of a tile. */
+static inline void weigh_tile(const arguments *a, const group *g, const gradient_tile *tile, const rules *r,
+                              const int inner_first, const bool of_bias, weights *w, const bool edge,
+                              const bool careful)
+{
+    const bool keys_outer = tile->keys_outer;
+    FOR_EACH_SCORE (g, e, slot, inner) {
+        const ilanes outer_index = tile->first + outer_row(g, slot);
+        const ilanes inner_index = TO_ILANES(inner_first + inner);
+        const pair at = pair_of(r, keys_outer ? inner_index : outer_index,
+                                keys_outer ? outer_index : inner_index, e, edge);
+        const row_stats stats =
+            keys_outer ? stats_of_inner(a, &tile->s, clamp(inner_first + inner, 0, tile->s.queries - 1))
+                       : tile->stats[slot];
+        weigh(r, &at, &stats, of_bias, careful, w, e);
+    }
 }
 
 /* The weights of the pairs of a tile's outer rows and INNER inner rows from `inner_first` on. */
@@ -162,12 +203,11 @@ static inline void gradient_weights(const arguments *a, const group *g, const gr
     const bool keys_outer = tile->keys_outer;
     const bool edge = keys_outer ? !all_seen(&tile->s, inner_first, INNER, tile->first, OUTER)
                                  : !all_seen(&tile->s, tile->first, OUTER, inner_first, INNER);
-    FOR_EACH_SCORE (g, e, slot, inner) {
-        const ilanes outer_index = tile->first + outer_row(g, slot);
-        const ilanes inner_index = TO_ILANES(inner_first + inner);
-        const pair at = pair_of(&tile->r, keys_outer ? inner_index : outer_index,
-                                keys_outer ? outer_index : inner_index, edge);
-        const row_stats stats = keys_outer ? row_stats_of(a, &tile->s, at.query) : tile->stats[slot];
-        weigh(tile, &at, &stats, of_bias, careful, w, e);
-    }
+    pair_rooms rooms;
+    const pair_tile pairs = pair_tile_at(&tile->s, keys_outer, tile->first, inner_first);
+    const rules r = rules_in_tile(g, &tile->r, &pairs, &rooms);
+    if (TAKES_PLAIN_COPY(edge || careful))
+        weigh_tile(a, g, tile, &r, inner_first, of_bias, w, false, false);
+    else
+        weigh_tile(a, g, tile, &r, inner_first, of_bias, w, edge, careful);
 }

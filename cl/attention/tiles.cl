@@ -3,29 +3,6 @@
  * rows, and small loops over what an engine holds.
  */
 
-#ifndef TANGENTS
-#define TANGENTS 0
-#endif
-#ifndef HAS_TQ
-#define HAS_TQ 0
-#endif
-#ifndef HAS_TK
-#define HAS_TK 0
-#endif
-#ifndef HAS_TV
-#define HAS_TV 0
-#endif
-#ifndef HAS_TBIAS
-#define HAS_TBIAS 0
-#endif
-#ifndef HAS_TDO
-#define HAS_TDO 0
-#endif
-/* S' is not 0 */
-#define HAS_TS (HAS_TQ || HAS_TK || HAS_TBIAS)
-/* OpenCL C has no arrays of length 0. */
-#define TANGENT_ARRAY (TANGENTS > 0 ? TANGENTS : 1)
-
 /* A tile of a launch: its sequence and head, and its first row in that sequence. Tiles of one head are neighbours. */
 typedef struct {
     int b, h;
@@ -110,18 +87,10 @@ static inline view rows_view(const arguments *a, __global const in_t *tensor, co
     rows_view(a, (a)->name, SLOT, t, (s)->batch, (s)->h_kv, (s)->first_key + (first), (s)->keys - (first),   \
               dims)
 
-/* Rows of a [B,H,S,dims] result, to be written; those from `rows` on are left alone. */
-typedef struct {
-    __global out_t *data;
-    long stride;
-    int rows;
-    int dims;
-} target;
-
 static inline target rows_target(const arguments *a, __global out_t *tensor, const int slot, const int t,
                                  const int b, const int h, const int first, const int rows, const int dims)
 {
-    const target to = {tensor + row_offset(a, slot, t, b, h, first), a->p->strides[slot].row, rows, dims};
+    const target to = {tensor + row_offset(a, slot, t, b, h, first), 0, a->p->strides[slot].row, rows, dims};
     return to;
 }
 
@@ -134,17 +103,6 @@ static inline target rows_target(const arguments *a, __global out_t *tensor, con
     rows_target(a, (a)->name, SLOT, t, (s)->batch, (s)->h_kv, (s)->first_key + (first),                      \
                 ((a)->cu_seqlens_k ? (s)->keys : (a)->p->keys) - (first), dims)
 
-/* Writes factor * output. */
-static inline void store_tile(const group *g, const target *to, const lanes *output, const int dim_class,
-                              const real factor)
-{
-    FOR_EACH_OUTPUT (g, e, slot, d, dim_class) {
-        const ilanes row = outer_row(g, slot);
-        scatter_out(to->data, TO_LLANES(row) * to->stride + d, factor * output[e],
-                    (row < to->rows) & (d < to->dims));
-    }
-}
-
 #define CLEAR(array, length)                                                                                 \
     for (int n_ = 0; n_ < (length); n_++)                                                                    \
     (array)[n_] = 0
@@ -154,17 +112,18 @@ static inline void store_tile(const group *g, const target *to, const lanes *out
  * one copy of its inner loop; an engine with registers to fill unrolls it.
  */
 
-/* sum += outer inner^T */
+/* sum = or += outer inner^T */
 typedef struct {
     lanes *sum; /* SCORES */
     const held *outer;
     const view *inner;
+    bool adds; /* false: the first of the products that make the sum */
 } score_product;
 
-static inline void add_score_products(const group *g, const score_product *products, const int count)
+static inline void make_score_products(const group *g, const score_product *products, const int count)
 {
-    UNROLL_FOR (int n = 0; n < count; n++)
-        multiply_scores(g, products[n].sum, products[n].outer, products[n].inner);
+    UNROLL_LIST_FOR(int n = 0; n < count; n++)
+    multiply_scores(g, products[n].sum, products[n].outer, products[n].inner, products[n].adds);
 }
 
 /* output = keep output + weights rows */
@@ -179,7 +138,8 @@ typedef struct {
 static inline void add_value_products(const group *g, const value_product *products, const int count,
                                       const bool careful)
 {
-    UNROLL_FOR (int n = 0; n < count; n++) {
+    UNROLL_LIST_FOR(int n = 0; n < count; n++)
+    {
         const operand weights = hand_over(g, products[n].weights);
         multiply_values(g, products[n].output, products[n].dim_class, products[n].keep, weights,
                         products[n].rows, careful);
@@ -190,10 +150,10 @@ static inline void add_value_products(const group *g, const value_product *produ
 
 static inline bool finite_outputs(const lanes *output, const int length)
 {
-    bool finite = true;
+    ilanes finite = TO_ILANES(ALL_LANES);
     for (int e = 0; e < length; e++)
-        finite = finite && IS_FINITE(output[e]);
-    return finite;
+        finite = finite & IS_FINITE(output[e]);
+    return EVERY_LANE(finite);
 }
 
 /*
@@ -206,6 +166,15 @@ static inline lanes masked(const lanes weight, const ilanes attends, const bool 
         return attends ? weight + 0 : TO_LANES(MARK);
     return attends ? weight : TO_LANES(0);
 }
+
+/* The same for a weight that is 0 already where a pair does not attend. */
+static inline lanes marked(const lanes weight, const ilanes attends, const bool careful)
+{
+    return careful ? masked(weight, attends, true) : weight;
+}
+
+/* True where an engine wants a copy of the arithmetic on lanes for tiles that need only the plainest of it. */
+#define TAKES_PLAIN_COPY(special) (ENGINE_SPLITS_PLAIN_TILES ? !(special) : false)
 
 /*
  * Runs the statement once with `careful` false, and again with it true if `finite`, evaluated after it, does not

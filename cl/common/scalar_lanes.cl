@@ -10,19 +10,45 @@ typedef uint ulanes;
 typedef long llanes;
 
 #define ALL_LANES 1 /* true in every lane, as a comparison gives it */
+#define EVERY_LANE(condition) (condition)
 #define TO_LANES(x) ((lanes)(x))
 #define TO_ILANES(x) ((ilanes)(x))
 #define TO_ULANES(x) ((ulanes)(x))
 #define TO_LLANES(x) ((llanes)(x))
 
+/* The larger one, or `least` where x is NaN. */
+#define MAXIMUM(least, x) fmax(least, x)
+#define EXP(x) exp(x)
+
 static inline lanes gather_real(__global const real *base, const llanes at) { return base[at]; }
-static inline lanes gather_bias(__global const bias_t *base, const llanes at) { return LOAD_BIAS(base + at); }
 static inline ilanes gather_byte(__global const uchar *base, const llanes at) { return base[at]; }
 
 static inline ilanes gather_int(__global const int *base, const llanes at) { return base[at]; }
 
 /* The caller's logit function, compiled into the program, for each lane. */
 #define CALL_LOGIT(x, b, h, query, key, data, y, dy, ddy) clattn_logit(x, b, h, query, key, data, y, dy, ddy)
+
+/* A tensor with a number for each pair of a sequence: read where it stands, so there is nothing to stage. */
+typedef struct {
+    __global const uchar *base;
+    long row, column;
+} byte_pairs;
+typedef struct {
+    __global const bias_t *base;
+    long row, column;
+} bias_pairs;
+typedef char byte_room, bias_room;
+#define STAGE_BYTES(g, pairs, room, tile)
+#define STAGE_BIAS(g, pairs, room, tile)
+
+static inline ilanes byte_of_pair(const byte_pairs *from, const int query, const int key, const int e)
+{
+    return from->base[query * from->row + key * from->column];
+}
+static inline lanes bias_of_pair(const bias_pairs *from, const int query, const int key, const int e)
+{
+    return LOAD_BIAS(from->base + query * from->row + key * from->column);
+}
 
 /* Stores where `where` holds. */
 static inline void scatter_out(__global out_t *base, const llanes at, const lanes value, const ilanes where)

@@ -3,6 +3,31 @@
  * the tensors of params.h; knows no algorithm and no engine.
  */
 
+/* Which tangents a program computes with. */
+#ifndef TANGENTS
+#define TANGENTS 0
+#endif
+#ifndef HAS_TQ
+#define HAS_TQ 0
+#endif
+#ifndef HAS_TK
+#define HAS_TK 0
+#endif
+#ifndef HAS_TV
+#define HAS_TV 0
+#endif
+#ifndef HAS_TBIAS
+#define HAS_TBIAS 0
+#endif
+#ifndef HAS_TDO
+#define HAS_TDO 0
+#endif
+/* X' is not 0; S' is not 0 */
+#define HAS_TX (HAS_TQ || HAS_TK)
+#define HAS_TS (HAS_TQ || HAS_TK || HAS_TBIAS)
+/* OpenCL C has no arrays of length 0. */
+#define TANGENT_ARRAY (TANGENTS > 0 ? TANGENTS : 1)
+
 /* All kernels take the same list: the host sets it in one loop. A tensor that a call does not have is NULL. */
 #define TENSOR_PARAMETER(NAME, name, type) __global type *restrict name##_buffer,
 #define ATTENTION_PARAMETERS                                                                                 \
@@ -32,6 +57,24 @@ typedef struct {
     int rows;
     int dims;
 } view;
+
+/* Rows of a [B,H,S,dims] result, to be written, rounded to the result's type or, where `full` is not NULL, as they
+ * are; rows from `rows` on are left alone. */
+typedef struct {
+    __global out_t *rounded;
+    __global real *full;
+    long stride;
+    int rows;
+    int dims;
+} target;
+
+/* Rows of sums in the workspace, contiguous and with room up to `stride` in each. */
+typedef struct {
+    __global real *data;
+    long stride;
+    int rows;
+    int dims;
+} row_sums;
 
 static inline real view_at(const view *v, const int row, const int d)
 {

@@ -16,6 +16,8 @@
 #define OUTPUTS(dim_class) (dim_class)
 #define ENGINE_ATTRIBUTES
 #define UNROLL_FOR for
+#define UNROLL_LIST_FOR for
+#define ENGINE_SPLITS_PLAIN_TILES 0
 
 /* The work-group as a work-item sees it. */
 typedef struct {
@@ -37,11 +39,14 @@ static inline bool owns_slots(const group *g) { return true; }
 static inline bool leads_group(const group *g) { return true; }
 
 typedef view held;
-static inline held hold(const group *g, const view outer) { return outer; }
+static inline void hold(const group *g, const view outer, held *to) { *to = outer; }
 
-/* scores[i][j] += sum_d outer[i][d] inner[j][d] */
-static inline void multiply_scores(const group *g, lanes *scores, const held *outer, const view *inner)
+/* scores[i][j] = or += sum_d outer[i][d] inner[j][d] */
+static inline void multiply_scores(const group *g, lanes *scores, const held *outer, const view *inner,
+                                   const bool adds)
 {
+    for (int j = 0; j < INNER && !adds; j++)
+        scores[j] = 0;
     for (int j = 0; j < INNER && j < inner->rows; j++)
         for (int d = 0; d < inner->dims; d++)
             scores[j] = MULTIPLY_ADD(view_at(outer, 0, d), view_at(inner, j, d), scores[j]);

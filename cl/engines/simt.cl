@@ -42,11 +42,13 @@
 #define SCORES (TM * TN)
 #define OUTPUTS(dim_class) (TM * ((dim_class) / TX))
 #define ENGINE_ATTRIBUTES __attribute__((reqd_work_group_size(TX * TY, 1, 1)))
+#define ENGINE_SPLITS_PLAIN_TILES 0
 #if UNROLL_LOOPS
 #define UNROLL_FOR _Pragma("unroll") for
 #else
 #define UNROLL_FOR for
 #endif
+#define UNROLL_LIST_FOR UNROLL_FOR
 
 /* Local memory. One number of padding a row keeps transposed stores off a single bank. */
 #define WIDEST_DIM (HEAD_DIM_CLASS > HEAD_DIM_V_CLASS ? HEAD_DIM_CLASS : HEAD_DIM_V_CLASS)
@@ -95,7 +97,7 @@ static inline bool owns_slots(const group *g) { return g->tx == 0; }
 static inline bool leads_group(const group *g) { return g->item == 0; }
 
 typedef view held;
-static inline held hold(const group *g, const view outer) { return outer; }
+static inline void hold(const group *g, const view outer, held *to) { *to = outer; }
 
 /* stage[d - d0][row] = v[row][d] for `rows` rows and BK dims. */
 static inline void stage_transposed(const group *g, __local real *stage, const view *v, const int rows,
@@ -105,9 +107,13 @@ static inline void stage_transposed(const group *g, __local real *stage, const v
         stage[(n % BK) * (rows + 1) + n / BK] = view_at(v, n / BK, d0 + n % BK);
 }
 
-/* scores[i][j] += sum_d outer[i][d] inner[j][d], d ascending in one chain: the same bits in every kernel */
-static inline void multiply_scores(const group *g, lanes *scores, const held *outer, const view *inner)
+/* scores[i][j] = or += sum_d outer[i][d] inner[j][d], d ascending in one chain: the same bits in every kernel */
+static inline void multiply_scores(const group *g, lanes *scores, const held *outer, const view *inner,
+                                   const bool adds)
 {
+    if (!adds)
+        FOR_EACH_SCORE (g, e, slot, j)
+            scores[e] = 0;
     __local real *rows = g->stage, *columns = g->stage + BK * (BM + 1);
     for (int d0 = 0; d0 < inner->dims; d0 += BK) {
         stage_transposed(g, rows, outer, BM, d0);

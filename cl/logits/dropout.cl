@@ -39,9 +39,9 @@ static inline lanes dropout_factor(const dropout_rule *rule, const ilanes query,
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;
     }
-    const ilanes word = key & 3;
-    const ulanes low_pair = word == 0 ? x0 : x1, high_pair = word == 2 ? x2 : x3;
-    const ulanes drawn = word < 2 ? low_pair : high_pair;
-    return drawn >= rule->threshold ? TO_LANES(rule->scale) : TO_LANES(0);
+    const ulanes word = TO_ULANES(key & 3);
+    const ulanes low_pair = word == 0u ? x0 : x1, high_pair = word == 2u ? x2 : x3;
+    const ulanes drawn = word < 2u ? low_pair : high_pair;
+    return TO_ILANES(drawn >= rule->threshold) ? TO_LANES(rule->scale) : TO_LANES(0);
 }
 #endif

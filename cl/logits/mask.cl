@@ -1,19 +1,14 @@
 /* Boolean mask: nonzero attends. Any axis may be broadcast by a stride of 0. */
 #if RULE_MASK
-typedef struct {
-    __global const uchar *base;
-    long row, column;
-} mask_rule;
-
-static inline mask_rule mask_locate(const arguments *a, const sequence *s)
+static inline byte_pairs mask_locate(const arguments *a, const sequence *s)
 {
     __global const struct axis_strides *stride = &a->p->strides[SLOT_MASK];
-    const mask_rule rule = {a->mask + pair_offset(stride, s), stride->row, stride->column};
-    return rule;
+    const byte_pairs pairs = {a->mask + pair_offset(stride, s), stride->row, stride->column};
+    return pairs;
 }
 
-static inline ilanes mask_attends(const mask_rule *rule, const ilanes query, const ilanes key)
+static inline ilanes mask_attends(const byte_pairs *mask, const pair *at)
 {
-    return gather_byte(rule->base, TO_LLANES(query) * rule->row + TO_LLANES(key) * rule->column) != 0;
+    return byte_of_pair(mask, at->query, at->key, at->score) != 0;
 }
 #endif

@@ -12,7 +12,7 @@ typedef struct {
     sequence s;
     real scale, softcap;
 #if RULE_MASK
-    mask_rule mask;
+    byte_pairs mask;
 #endif
 #if RULE_BIAS
     bias_rule bias;
@@ -64,17 +64,11 @@ static inline rules rules_of(const arguments *a, const sequence *s)
     return r;
 }
 
-/* A query and a key. Where position keeps them apart they are moved to the first pair of the sequence, so that
- * no rule reads memory out of bounds. */
-typedef struct {
-    ilanes query, key;
-    ilanes attends;
-} pair;
-
 /* `edge` is false in tiles where position lets every pair attend. */
-static inline pair pair_of(const rules *r, const ilanes query, const ilanes key, const bool edge)
+static inline pair pair_of(const rules *r, const ilanes query, const ilanes key, const int score,
+                           const bool edge)
 {
-    pair at = {query, key, ALL_LANES};
+    pair at = {query, key, TO_ILANES(ALL_LANES), score};
     if (edge) {
         at.attends = position_attends(&r->s, query, key);
         at.query = at.attends ? query : TO_ILANES(0);
@@ -86,9 +80,9 @@ static inline pair pair_of(const rules *r, const ilanes query, const ilanes key,
 /* What block mask and boolean mask say together. */
 static inline ilanes masks_attend(const rules *r, const pair *at)
 {
-    ilanes attends = ALL_LANES;
+    ilanes attends = TO_ILANES(ALL_LANES);
 #if RULE_MASK
-    attends = mask_attends(&r->mask, at->query, at->key);
+    attends = mask_attends(&r->mask, at);
 #endif
 #if RULE_BLOCK_MASK
     const ilanes kind = block_kind(&r->blocks, at->query, at->key);
@@ -111,7 +105,7 @@ static inline logit logit_of(const rules *r, const lanes dot, const pair *at)
     user_apply(&r->s, r->logit_data, at->query, at->key, &z);
 #endif
 #if RULE_BIAS
-    bias_apply(&r->bias, at->query, at->key, &z);
+    bias_apply(&r->bias, at, &z);
 #endif
 #if RULE_ALIBI
     alibi_apply(r->alibi, &r->s, at->query, at->key, &z);
@@ -151,7 +145,7 @@ static inline lanes logit_tangent(const rules *r, const logit *z, const int t, c
 {
     lanes tangent = z->slope * (r->scale * dot_tangent);
 #if HAS_TBIAS
-    tangent += bias_tangent(&r->bias, t, at->query, at->key);
+    tangent += bias_tangent(&r->bias, t, at);
 #endif
     return tangent;
 }

@@ -298,6 +298,7 @@ typedef struct clattn_device_info {
     char driver[128];
     char version[128];
     bool is_cpu, is_gpu;
+    int vector_floats; /* floats of a native vector; 1 where the device has none */
     bool has_fp64;
     int compute_units;
     uint64_t global_memory;  /* bytes */

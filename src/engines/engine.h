@@ -16,6 +16,7 @@ struct clattn_tile {
     int items_x;        /* work-items along a row of the tile */
     int items_y;        /* along a column; items_x items_y = 0 lets the driver choose the work-group */
     int slice;          /* staged depth */
+    int lanes;          /* numbers a vector */
     bool unroll;        /* accumulators belong in registers: loops over them are unrolled */
     int head_dim_class; /* compiled bounds of D and Dv */
     int head_dim_v_class;
@@ -30,7 +31,8 @@ struct clattn_tile_query {
 
 struct clattn_engine {
     const char *name;
-    const char *sources[4]; /* lanes, then the engine's words; NULL-terminated */
+    bool adds_to_inner_rows; /* it has that word: gradients can be computed in one pass */
+    const char *sources[4];  /* lanes, then the engine's words; NULL-terminated */
     /* Writes why not to `reason`, of `size` bytes, when it cannot. */
     bool (*supports)(const clattn_device_info *device, const clattn_problem *problem, char *reason,
                      size_t size);

@@ -19,7 +19,7 @@ static void define(struct clattn_program_spec *spec, const struct clattn_tile *t
 
 const struct clattn_engine clattn_engine_reference = {
     .name = "reference",
-    .sources = {"common/scalar_lanes.cl", "engines/reference.cl"},
+    .sources = {"common/scalar_lanes.cl", "engines/reference.cl", "engines/scattered_store.cl"},
     .supports = clattn_engine_supports_portably,
     .choose_tile = choose_tile,
     .define = define,

@@ -5,11 +5,13 @@
 #include "engines/engine.h"
 #include "status.h"
 
+extern const struct clattn_engine clattn_engine_cpu;
 extern const struct clattn_engine clattn_engine_reference;
 extern const struct clattn_engine clattn_engine_simt;
 
 /* In order of merit. */
 static const struct clattn_engine *const engines[] = {
+    &clattn_engine_cpu,
     &clattn_engine_simt,
     &clattn_engine_reference,
 };

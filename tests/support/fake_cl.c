@@ -323,6 +323,7 @@ static cl_int describe(const struct fake_cl_device *device, cl_device_info what,
     case CL_DEVICE_VERSION:
         return give("1.2", sizeof "1.2", size, value, needed);
     case CL_DEVICE_MAX_COMPUTE_UNITS:
+    case CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT:
         return give(&units, sizeof units, size, value, needed);
     case CL_DEVICE_MAX_WORK_GROUP_SIZE:
         return give(&group, sizeof group, size, value, needed);

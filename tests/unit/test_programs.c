@@ -23,7 +23,7 @@
 static clattn_problem base_problem(clattn_operation operation, const char *engine)
 {
     clattn_problem problem;
-    clattn_problem_init(&problem, operation, &(clattn_sizes){2, 4, 2, 37, 45, 16, 16});
+    clattn_problem_init(&problem, operation, &(clattn_sizes){2, 4, 2, 237, 145, 16, 16});
     problem.engine = engine;
     problem.softcap = 20;
     problem.present[CLATTN_MASK] = true;
@@ -60,11 +60,11 @@ static void resize(clattn_problem *problem, const clattn_sizes *sizes)
 }
 
 static void change_lengths(clattn_problem *p) { resize(p, &(clattn_sizes){2, 4, 2, 200, 1000, 16, 16}); }
-static void change_batch(clattn_problem *p) { resize(p, &(clattn_sizes){5, 4, 2, 37, 45, 16, 16}); }
-static void change_heads(clattn_problem *p) { resize(p, &(clattn_sizes){2, 3, 3, 37, 45, 16, 16}); }
+static void change_batch(clattn_problem *p) { resize(p, &(clattn_sizes){5, 4, 2, 237, 145, 16, 16}); }
+static void change_heads(clattn_problem *p) { resize(p, &(clattn_sizes){2, 3, 3, 237, 145, 16, 16}); }
 static void change_head_dims_within_their_class(clattn_problem *p)
 {
-    resize(p, &(clattn_sizes){2, 4, 2, 37, 45, 9, 13});
+    resize(p, &(clattn_sizes){2, 4, 2, 237, 145, 9, 13});
 }
 static void change_layout(clattn_problem *p) { clattn_problem_set_contiguous(p, true); }
 static void change_row_stride(clattn_problem *p) { p->strides[CLATTN_K].row += 5; }
@@ -117,11 +117,11 @@ static void change_type(clattn_problem *p) { p->dtype = CLATTN_F16; }
 static void change_both_types(clattn_problem *p) { p->dtype = p->out_dtype = CLATTN_F16; }
 static void change_class_of_head_dim(clattn_problem *p)
 {
-    resize(p, &(clattn_sizes){2, 4, 2, 37, 45, 17, 16});
+    resize(p, &(clattn_sizes){2, 4, 2, 237, 145, 17, 16});
 }
 static void change_class_of_value_head_dim(clattn_problem *p)
 {
-    resize(p, &(clattn_sizes){2, 4, 2, 37, 45, 16, 17});
+    resize(p, &(clattn_sizes){2, 4, 2, 237, 145, 16, 17});
 }
 
 static change *const facts[] = {
