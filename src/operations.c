@@ -198,11 +198,52 @@ static int64_t outer_tiles(const clattn_problem *p, int64_t rows, int64_t heads,
     return p->batch * heads * tiles_over(rows, tile);
 }
 
+/* Gives a slot room in the workspace. Slots hold elements of the row type. */
+static void add_scratch(struct clattn_plan *plan, int slot, int64_t elements)
+{
+    static const uint64_t alignment = 128;
+    const uint64_t bytes = (uint64_t)elements * (plan->problem.dtype == CLATTN_F64 ? 8 : 4);
+    plan->scratch_at[slot] = (int64_t)plan->workspace_bytes;
+    plan->workspace_bytes += (bytes + alignment - 1) / alignment * alignment;
+}
+
 /* ---- forward, with tangents ---- */
 
 static clattn_status begin_forward_pass(const struct clattn_plan *plan, int tangents, struct pass *pass)
 {
     return begin_pass(plan, tangents, 1 + tangents, pass);
+}
+
+/* Parts of the keys when tiles of queries alone leave compute units idle: enough for a few work-groups a unit, each
+ * with a few steps to make. */
+static int choose_splits(const struct clattn_plan *plan, const struct clattn_tile *tile, int64_t tiles)
+{
+    static const int64_t groups_a_unit = 4, steps_a_split = 4, most = 64;
+    const int64_t units = plan->context->device.compute_units;
+    if (tiles == 0 || tiles >= 2 * units)
+        return 1;
+    int64_t splits = (groups_a_unit * units + tiles - 1) / tiles;
+    const int64_t longest = tiles_over(plan->problem.keys, tile->inner) / steps_a_split;
+    splits = splits < longest ? splits : longest;
+    splits = splits < most ? splits : most;
+    return splits > 1 ? (int)splits : 1;
+}
+
+/* The passes of a plan split alike: what the first decides holds for all. */
+static void split_keys(struct clattn_plan *plan, const struct clattn_tile *tile, int64_t tiles, int tangents)
+{
+    const clattn_problem *p = &plan->problem;
+    const int64_t rows = query_rows(p);
+    plan->splits = choose_splits(plan, tile, tiles);
+    if (plan->splits == 1)
+        return;
+    add_scratch(plan, SLOT_O_PARTS, plan->splits * rows * p->head_dim_v);
+    add_scratch(plan, SLOT_LSE_PARTS, plan->splits * rows);
+    add_scratch(plan, SLOT_LSE_LOW_PARTS, plan->splits * rows);
+    if (tangents) {
+        add_scratch(plan, SLOT_TO_PARTS, plan->splits * tangents * rows * p->head_dim_v);
+        add_scratch(plan, SLOT_TLSE_PARTS, plan->splits * tangents * rows);
+    }
 }
 
 /* One pass over the keys for up to TANGENTS_A_PASS tangents. */
@@ -212,10 +253,16 @@ static clattn_status plan_forward_pass(struct clattn_plan *plan, int tangent_fir
     struct pass pass;
     CLATTN_TRY(begin_forward_pass(plan, tangents, &pass));
     clattn_spec_add_source(&pass.spec, "attention/forward.cl");
+    clattn_spec_add_source(&pass.spec, "attention/combine.cl");
     CLATTN_TRY(build_pass(plan, &pass));
     plan->tile = pass.tile;
-    return add_tiles(plan, &pass, "attention_forward",
-                     outer_tiles(p, p->queries, p->heads_q, pass.tile.outer), tangent_first);
+    const int64_t tiles = outer_tiles(p, p->queries, p->heads_q, pass.tile.outer);
+    if (tangent_first == 0)
+        split_keys(plan, &pass.tile, tiles, tangents);
+    CLATTN_TRY(add_tiles(plan, &pass, "attention_forward", tiles * plan->splits, tangent_first));
+    if (plan->splits == 1)
+        return CLATTN_SUCCESS;
+    return add_launch(plan, &pass, "attention_combine", query_rows(p), 0, tangent_first);
 }
 
 static clattn_status plan_forward(struct clattn_plan *plan, int tangents)
@@ -281,15 +328,6 @@ static struct bias_shape bias_shape_of(const clattn_problem *p)
         bias.by = BY_KEYS;
     bias.rows_are_summed = sums_keys && sums_queries;
     return bias;
-}
-
-/* Gives a slot room in the workspace. Slots hold elements of the row type. */
-static void add_scratch(struct clattn_plan *plan, int slot, int64_t elements)
-{
-    static const uint64_t alignment = 128;
-    const uint64_t bytes = (uint64_t)elements * (plan->problem.dtype == CLATTN_F64 ? 8 : 4);
-    plan->scratch_at[slot] = (int64_t)plan->workspace_bytes;
-    plan->workspace_bytes += (bytes + alignment - 1) / alignment * alignment;
 }
 
 /* What the backward passes read of the forward one and the caller does not keep. O unrounded, so that delta is as
@@ -464,7 +502,7 @@ clattn_status clattn_plan_operation(struct clattn_plan *plan)
 {
     for (int slot = 0; slot < SLOT_COUNT; slot++)
         plan->scratch_at[slot] = -1;
-    plan->slices = 1;
+    plan->slices = plan->splits = 1;
     const int tangents = (int)plan->problem.tangents;
     switch (plan->operation) {
     case CLATTN_FORWARD:

@@ -71,6 +71,7 @@ static clattn_status create_params(struct clattn_plan *plan)
     struct attention_params params;
     fill_params(&plan->problem, &params);
     params.slices = plan->slices;
+    params.splits = plan->splits;
     cl_int error;
     plan->params = clCreateBuffer(plan->context->cl, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, sizeof params,
                                   &params, &error);

@@ -22,6 +22,7 @@ struct clattn_plan {
     clattn_problem problem;
     const struct clattn_engine *engine;
     struct clattn_tile tile;
+    int splits; /* of the keys in the forward pass; 1: whole */
     int slices; /* of the keys, where gradients are computed in one pass; else 1 */
     char reason[256];
     cl_mem params; /* struct attention_params */

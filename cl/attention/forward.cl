@@ -14,6 +14,7 @@ typedef struct {
     sequence s;
     rules r;
     int first;
+    int split; /* which part of the keys, where they are split */
     held q;
     held tq[TANGENT_ARRAY];
 } query_tile;
@@ -28,7 +29,8 @@ typedef struct {
 
 static inline void take_queries(const arguments *a, const group *g, query_tile *tile)
 {
-    const place at = place_of(a, g->tile, false, a->p->heads_q);
+    const place at = place_of(a, g->tile / a->p->splits, false, a->p->heads_q);
+    tile->split = (int)(g->tile % a->p->splits);
     tile->s = sequence_of(a, at.b, at.h, false);
     tile->r = rules_of(a, &tile->s);
     tile->first = at.first;
@@ -39,10 +41,21 @@ static inline void take_queries(const arguments *a, const group *g, query_tile *
 #endif
 }
 
-/* A sink is one more logit that a row starts with: weight exp(0) and no value. */
+/* The keys of the tile's part: whole steps of those that it sees. */
+static inline range keys_of_part(const arguments *a, const query_tile *tile)
+{
+    const range all = inner_rows(&tile->s, false, tile->first);
+    const int splits = a->p->splits, steps = (all.end - all.begin + INNER - 1) / INNER;
+    const int each = (steps + splits - 1) / splits * INNER, begin = all.begin + tile->split * each;
+    const range part = {begin, min(begin + each, all.end)};
+    return part;
+}
+
+/* A sink is one more logit that a row starts with, in the first part of its keys: weight exp(0) and no value. */
 static inline void start(const arguments *a, const group *g, const query_tile *tile, running *run)
 {
-    const real sink = a->sink && tile->s.owned ? a->sink[tile->s.h] : (real)-INFINITY;
+    const bool has_sink = a->sink && tile->s.owned && tile->split == 0;
+    const real sink = has_sink ? a->sink[tile->s.h] : (real)-INFINITY;
     const bool counts = owns_slots(g) && sink != -INFINITY;
     FOR_EACH_SLOT (slot) {
         run->maximum[slot] = sink;
@@ -190,16 +203,17 @@ static inline void step(const arguments *a, const group *g, const query_tile *ti
     add_value_products(g, products, count, careful);
 }
 
-/* Sums become O, mu and O'. A row with nothing to attend to has l = 0 and stays 0. */
-static inline void finish(const group *g, running *run)
+/* Sums become O, mu and O'. A row with nothing to attend to has l = 0 and stays 0; one whose every logit was -inf
+ * (see logit_value) shows it, unless other parts of its keys are still to be looked at. */
+static inline void finish(const group *g, const bool whole, running *run)
 {
     reduce_sum(g, run->sum);
     for (int t = 0; t < TANGENTS; t++)
         reduce_sum(g, run->tangent_sum[t]);
     lanes inverse[OUTER_SLOTS];
     FOR_EACH_SLOT (slot) {
-        /* every logit of the row was -inf (see logit_value): an infinity among its inputs, which shows */
-        run->sum[slot] = run->maximum[slot] == -REAL_MAX ? TO_LANES(NAN) : run->sum[slot];
+        if (whole)
+            run->sum[slot] = run->maximum[slot] == -REAL_MAX ? TO_LANES(NAN) : run->sum[slot];
         inverse[slot] = run->sum[slot] == 0 ? TO_LANES(0) : 1 / run->sum[slot];
         for (int t = 0; t < TANGENTS; t++)
             run->tangent_sum[t][slot] *= inverse[slot];
@@ -220,79 +234,116 @@ static inline bool all_finite(const group *g, const running *run)
     return !group_any(g, !finite);
 }
 
-/* Rows of O or O' unrounded, where the call keeps them. */
-static inline target full_target(const arguments *a, const query_tile *tile, const int t, __global real *full)
+/* Rows of an unrounded [n,B,Hq,M,Dv] array, at its n. */
+static inline target full_target(const arguments *a, const query_tile *tile, const int n, __global real *full)
 {
     const sequence *s = &tile->s;
     const int dims = a->p->head_dim_v;
-    const target to = {0, full + stat_index(a, t, s->batch, s->h, s->first_query + tile->first) * dims, dims,
+    const target to = {0, full + stat_index(a, n, s->batch, s->h, s->first_query + tile->first) * dims, dims,
                        s->queries - tile->first, dims};
     return to;
 }
 
-static inline void store_output(const arguments *a, const group *g, const query_tile *tile, const int t,
-                                __global out_t *rounded, const int slot, __global real *full,
-                                const lanes *output)
+/* Where O or the O' of a tangent goes: to its part, or rounded and, where the call keeps it, unrounded. */
+typedef struct {
+    target to[2];
+    int count;
+} destinations;
+
+static inline void add_destination(destinations *all, const target to) { all->to[all->count++] = to; }
+
+static inline destinations output_destinations(const arguments *a, const query_tile *tile)
 {
-    if (rounded) {
-        const target to =
-            rows_target(a, rounded, slot, t, tile->s.batch, tile->s.h, tile->s.first_query + tile->first,
-                        tile->s.queries - tile->first, a->p->head_dim_v);
-        store_rows(g, &to, output, HEAD_DIM_V_CLASS, 1);
+    destinations all;
+    all.count = 0;
+    if (a->o_parts)
+        add_destination(&all, full_target(a, tile, tile->split, a->o_parts));
+    else {
+        if (a->o)
+            add_destination(&all, QUERY_TARGET(a, &tile->s, o, SLOT_O, 0, tile->first, a->p->head_dim_v));
+        if (a->o_full)
+            add_destination(&all, full_target(a, tile, 0, a->o_full));
     }
-    if (full) {
-        const target to = full_target(a, tile, t, full);
-        store_rows(g, &to, output, HEAD_DIM_V_CLASS, 1);
+    return all;
+}
+
+static inline destinations tangent_destinations(const arguments *a, const query_tile *tile, const int t)
+{
+    const int tangent = a->tangent_first + t;
+    destinations all;
+    all.count = 0;
+    if (a->to_parts)
+        add_destination(&all, full_target(a, tile, tile->split * TANGENTS + t, a->to_parts));
+    else {
+        if (a->to)
+            add_destination(&all,
+                            QUERY_TARGET(a, &tile->s, to, SLOT_TO, tangent, tile->first, a->p->head_dim_v));
+        if (a->to_full)
+            add_destination(&all, full_target(a, tile, tangent, a->to_full));
     }
+    return all;
+}
+
+static inline void store_to(const group *g, const destinations *all, const lanes *output)
+{
+    for (int n = 0; n < all->count; n++)
+        store_rows(g, &all->to[n], output, HEAD_DIM_V_CLASS, 1);
 }
 
 static inline void store_outputs(const arguments *a, const group *g, const query_tile *tile,
                                  const running *run)
 {
-    store_output(a, g, tile, 0, a->o, SLOT_O, a->o_full, run->output);
-    for (int t = 0; t < TANGENTS; t++)
-        store_output(a, g, tile, a->tangent_first + t, a->to, SLOT_TO, a->to_full, run->tangent_output[t]);
+    const destinations output = output_destinations(a, tile);
+    store_to(g, &output, run->output);
+    for (int t = 0; t < TANGENTS; t++) {
+        const destinations tangent = tangent_destinations(a, tile, t);
+        store_to(g, &tangent, run->tangent_output[t]);
+    }
+}
+
+/* Writes a number a row to [n,B,Hq,M], at its n. */
+static inline void store_stat(const arguments *a, const query_tile *tile, __global real *to, const int n,
+                              const ilanes row, const lanes value)
+{
+    const sequence *s = &tile->s;
+    if (to)
+        scatter_real(to, stat_index(a, n, s->batch, s->h, s->first_query) + TO_LLANES(row), value,
+                     row < s->queries);
 }
 
 static inline void store_sums(const arguments *a, const group *g, const query_tile *tile, const running *run)
 {
-    const sequence *s = &tile->s;
+    const bool parts = a->lse_parts != 0;
     FOR_EACH_SLOT (slot) {
         const ilanes row = outer_row(g, slot) + tile->first;
-        const ilanes inside = row < s->queries;
-        const llanes at = stat_index(a, 0, s->batch, s->h, s->first_query) + TO_LLANES(row);
         const lanes log_sum = log(run->sum[slot]);
         const lanes lse = run->maximum[slot] + log_sum;
         /* what lse lost, so that lse + low is m + log l; an empty row has lost nothing */
         const lanes low = run->sum[slot] == 0 ? TO_LANES(0) : run->maximum[slot] - lse + log_sum;
-        if (a->lse)
-            scatter_real(a->lse, at, lse, inside);
-        if (a->lse_low)
-            scatter_real(a->lse_low, at, low, inside);
+        store_stat(a, tile, parts ? a->lse_parts : a->lse, parts ? tile->split : 0, row, lse);
+        store_stat(a, tile, parts ? a->lse_low_parts : a->lse_low, parts ? tile->split : 0, row, low);
         for (int t = 0; t < TANGENTS; t++)
-            if (a->tlse)
-                scatter_real(a->tlse,
-                             stat_index(a, a->tangent_first + t, s->batch, s->h, s->first_query) +
-                                 TO_LLANES(row),
-                             run->tangent_sum[t][slot], inside);
+            store_stat(a, tile, parts ? a->tlse_parts : a->tlse,
+                       parts ? tile->split * TANGENTS + t : a->tangent_first + t, row,
+                       run->tangent_sum[t][slot]);
     }
 }
 
-/* One work-group: OUTER queries of one head. */
+/* One work-group: OUTER queries of one head, and a part of their keys. */
 __kernel ENGINE_ATTRIBUTES void attention_forward(ATTENTION_PARAMETERS)
 {
     ATTENTION_ARGUMENTS;
     GROUP(g);
     query_tile tile;
     take_queries(&a, &g, &tile);
-    const range keys = inner_rows(&tile.s, false, tile.first);
+    const range keys = keys_of_part(&a, &tile);
 
     running run;
     TWICE_IF_NOT_FINITE (careful, all_finite(&g, &run)) {
         start(&a, &g, &tile, &run);
         FOR_EACH_INNER_TILE (&g, j0, &tile.r, false, tile.first, keys)
             step(&a, &g, &tile, j0, careful, &run);
-        finish(&g, &run);
+        finish(&g, !a.lse_parts, &run);
     }
 
     store_outputs(&a, &g, &tile, &run);

@@ -67,6 +67,11 @@
     X(TBIAS_ROWS, tbias_rows, real) /* the tangent of it */                                                  \
     X(SINK_PARTS, sink_parts, real) /* [Hq, parts]: dsink summed over parts of the rows */                   \
     X(TSINK_PARTS, tsink_parts, real)                                                                        \
+    X(O_PARTS, o_parts, real)     /* [splits,B,Hq,M,Dv]: O of each part of the keys, where they are split */ \
+    X(LSE_PARTS, lse_parts, real) /* [splits,B,Hq,M] */                                                      \
+    X(LSE_LOW_PARTS, lse_low_parts, real)                                                                    \
+    X(TO_PARTS, to_parts, real) /* [splits,tangents of a pass,B,Hq,M,Dv] */                                  \
+    X(TLSE_PARTS, tlse_parts, real)                                                                          \
     X(DQ_PARTS, dq_parts, real) /* [slices,B,Hq,M,D rounded up to 16]: dQ / scale, by slices of the keys */  \
     X(TDQ_PARTS, tdq_parts, real)                                                                            \
     X(TILE_COUNTS, tile_counts, int) /* [outer tiles, 2]: visited and all inner tiles */
@@ -112,8 +117,9 @@ struct attention_params {
     PARAMS_ULONG scale_f64, softcap_f64;       /* bit patterns of doubles, for programs in f64 */
     PARAMS_ULONG dropout_seed, dropout_offset; /* Philox4x32-10 key and counter */
     PARAMS_UINT dropout_threshold;             /* keep a word >= floor(p 2^32) */
-    int slices;                                /* of the keys of a head, in attention_backward_at_once */
-    float dropout_scale;                       /* 1 / (1 - p) */
+    int splits;          /* parts of the keys in attention_forward, put together again by attention_combine */
+    int slices;          /* of the keys of a head, in attention_backward_at_once */
+    float dropout_scale; /* 1 / (1 - p) */
     PARAMS_ULONG dropout_scale_f64;
 };
 

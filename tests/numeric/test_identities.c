@@ -94,11 +94,10 @@ static void jvp_against_vjp(const char *engine, clattn_dtype dtype)
 static void test_jvp_is_the_transpose_of_vjp(void **state)
 {
     (void)state;
-    for (int e = 0; clattn_engine_name(e); e++) {
-        jvp_against_vjp(clattn_engine_name(e), CLATTN_F32);
-        if (suite_device().has_fp64)
-            jvp_against_vjp(clattn_engine_name(e), CLATTN_F64);
-    }
+    FOR_EACH_ENGINE(engine, CLATTN_F32)
+    jvp_against_vjp(engine, CLATTN_F32);
+    FOR_EACH_ENGINE(engine, CLATTN_F64)
+    jvp_against_vjp(engine, CLATTN_F64);
 }
 
 /* Other tangents than set_up's, of the same shapes; the cotangents do not move. */
@@ -144,11 +143,10 @@ static void hessian_symmetry(const char *engine, clattn_dtype dtype)
 static void test_hessian_is_symmetric(void **state)
 {
     (void)state;
-    for (int e = 0; clattn_engine_name(e); e++) {
-        hessian_symmetry(clattn_engine_name(e), CLATTN_F32);
-        if (suite_device().has_fp64)
-            hessian_symmetry(clattn_engine_name(e), CLATTN_F64);
-    }
+    FOR_EACH_ENGINE(engine, CLATTN_F32)
+    hessian_symmetry(engine, CLATTN_F32);
+    FOR_EACH_ENGINE(engine, CLATTN_F64)
+    hessian_symmetry(engine, CLATTN_F64);
 }
 
 /* An HVP that is given what a JVP call left, LSE_LOW with it or not. */
@@ -176,9 +174,10 @@ static void given_forward(const char *engine, bool with_low)
 static void test_gradients_of_a_given_forward(void **state)
 {
     (void)state;
-    for (int e = 0; clattn_engine_name(e); e++) {
-        given_forward(clattn_engine_name(e), true);
-        given_forward(clattn_engine_name(e), false);
+    FOR_EACH_ENGINE(engine, CLATTN_F32)
+    {
+        given_forward(engine, true);
+        given_forward(engine, false);
     }
 }
 

@@ -124,11 +124,12 @@ static void rows_apart(uint64_t bytes)
     f.queue = clCreateCommandQueue(clattn_context_cl(suite_context), clattn_context_device(suite_context), 0,
                                    &error);
     assert_int_equal(error, CL_SUCCESS);
-    for (int e = 0; clattn_engine_name(e); e++) {
+    FOR_EACH_ENGINE(engine, CLATTN_F32)
+    {
         fill(apart);
         fill(packed);
-        compute_apart(&f, clattn_engine_name(e), apart);
-        compute_packed(clattn_engine_name(e), packed);
+        compute_apart(&f, engine, apart);
+        compute_packed(engine, packed);
         assert_memory_equal(apart, packed, sizeof apart);
     }
     clReleaseCommandQueue(f.queue);

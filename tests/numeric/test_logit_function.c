@@ -107,9 +107,9 @@ static void alibi_case(clattn_operation operation, const char *engine)
 
 static void on_every_engine_and_operation(void (*run)(clattn_operation, const char *))
 {
-    for (int e = 0; clattn_engine_name(e); e++)
-        for (int operation = 0; operation < CLATTN_OPERATION_COUNT; operation++)
-            run((clattn_operation)operation, clattn_engine_name(e));
+    FOR_EACH_ENGINE(engine, CLATTN_F32)
+    for (int operation = 0; operation < CLATTN_OPERATION_COUNT; operation++)
+        run((clattn_operation)operation, engine);
 }
 static void test_softcap_as_a_snippet(void **state)
 {

@@ -152,8 +152,9 @@ static clattn_problem problem_of(const char *engine)
 static void test_tiles_that_position_empties_are_skipped(void **state)
 {
     (void)state;
-    for (int e = 0; clattn_engine_name(e); e++) {
-        clattn_problem problem = problem_of(clattn_engine_name(e));
+    FOR_EACH_ENGINE(engine, CLATTN_F32)
+    {
+        clattn_problem problem = problem_of(engine);
         problem.causal = CLATTN_CAUSAL_TOP_LEFT;
         must_visit(&problem, causal, "causal top-left");
         problem.causal = CLATTN_CAUSAL_BOTTOM_RIGHT;
@@ -167,8 +168,9 @@ static void test_tiles_that_position_empties_are_skipped(void **state)
 static void test_blocks_that_are_skipped_cost_no_tile(void **state)
 {
     (void)state;
-    for (int e = 0; clattn_engine_name(e); e++) {
-        clattn_problem problem = problem_of(clattn_engine_name(e));
+    FOR_EACH_ENGINE(engine, CLATTN_F32)
+    {
+        clattn_problem problem = problem_of(engine);
         problem.present[CLATTN_BLOCK_MASK] = true;
         problem.block_rows = problem.block_columns = BLOCK;
         clattn_problem_set_contiguous(&problem, false);
@@ -179,8 +181,9 @@ static void test_blocks_that_are_skipped_cost_no_tile(void **state)
 static void test_segments_that_are_apart_cost_no_tile(void **state)
 {
     (void)state;
-    for (int e = 0; clattn_engine_name(e); e++) {
-        clattn_problem problem = problem_of(clattn_engine_name(e));
+    FOR_EACH_ENGINE(engine, CLATTN_F32)
+    {
+        clattn_problem problem = problem_of(engine);
         problem.present[CLATTN_Q_SEGMENTS] = problem.present[CLATTN_KV_SEGMENTS] = true;
         must_visit(&problem, segment, "sorted segments");
     }

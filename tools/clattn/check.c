@@ -30,8 +30,10 @@ typedef struct check_state {
     clattn_context *context;
     bool full;
     bool has_fp64;
+    bool asked; /* for one engine by name */
     bool show_progress;
     int total, done, failed;
+    int refused;  /* by engines that were not asked for by name */
     double worst; /* error / allowed */
     cJSON *failures;
 } check_state;
@@ -85,7 +87,9 @@ static void check_case(check_state *state, const char *engine, clattn_operation 
     state->done++;
     if (report.worst > state->worst)
         state->worst = report.worst;
-    if (!report.passed)
+    if (report.status == CLATTN_UNSUPPORTED && state->full && !state->asked)
+        state->refused++;
+    else if (!report.passed)
         note_failure(state, name, report.message);
 }
 
@@ -130,15 +134,19 @@ static int report_state(check_state *state, const char *device, bool json)
     if (state->show_progress)
         fputs("\r\033[K", stderr);
     const int code = state->failed ? CLI_FAILED : CLI_OK;
+    const int passed = state->done - state->failed - state->refused;
     if (!json) {
-        printf("%s: %d passed, %d failed; largest error %.2f of what is allowed\n", device,
-               state->done - state->failed, state->failed, state->worst);
+        printf("%s: %d passed, %d failed", device, passed, state->failed);
+        if (state->refused)
+            printf(", %d not for this device or of a type that the engine does not take", state->refused);
+        printf("; largest error %.2f of what is allowed\n", state->worst);
         cJSON_Delete(state->failures);
         return code;
     }
     cJSON *object = cJSON_CreateObject();
     cJSON_AddStringToObject(object, "device", device);
-    cJSON_AddNumberToObject(object, "passed", state->done - state->failed);
+    cJSON_AddNumberToObject(object, "passed", passed);
+    cJSON_AddNumberToObject(object, "refused", state->refused);
     cJSON_AddNumberToObject(object, "failed", state->failed);
     cJSON_AddNumberToObject(object, "worst", state->worst);
     cJSON_AddItemToObject(object, "failures", state->failures);
@@ -188,6 +196,7 @@ static int check_device(clattn_context *context, const clattn_device_info *facts
         .context = context, .has_fp64 = facts->has_fp64, .show_progress = isatty(STDERR_FILENO)};
     state.failures = cJSON_CreateArray();
     state.full = options->full;
+    state.asked = options->engine != NULL;
     state.total = check_engines(&state, options, false);
     check_engines(&state, options, true);
     return report_state(&state, facts->name, options->json);
