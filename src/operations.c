@@ -432,6 +432,8 @@ static clattn_status launch_at_once(struct clattn_plan *plan, const struct pass 
 {
     const clattn_problem *p = &plan->problem;
     CLATTN_TRY(add_tiles(plan, pass, "attention_backward_at_once", owners(p) * plan->slices, tangent_first));
+    if (plan->slices == 1)
+        return CLATTN_SUCCESS;
     return add_launch(plan, pass, "attention_sum_query_gradients", query_rows(p), 0, tangent_first);
 }
 

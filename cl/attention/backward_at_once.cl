@@ -2,8 +2,8 @@
  * All gradients in one pass, for engines that can add to inner rows: a
  * work-group walks over key tiles and all their queries, keeps dK and dV and
  * adds to dQ in memory. 5 products where backward.cl needs 7 (15 and 21 with a
- * tangent). One work-group a key/value head, or a slice of its key tiles; a
- * last kernel adds the slices up. No atomics: the sums have one order.
+ * tangent). One work-group a key/value head, or a slice of its key tiles, which a
+ * last kernel then adds up. No atomics: the sums have one order.
  */
 
 /* What one work-group owns. */
@@ -86,16 +86,7 @@ static inline bool walk(const arguments *a, const group *g, const slice_place *a
     return finite && query_sums_finite(a, at);
 }
 
-__kernel ENGINE_ATTRIBUTES void attention_backward_at_once(ATTENTION_PARAMETERS)
-{
-    ATTENTION_ARGUMENTS;
-    GROUP(g);
-    const slice_place at = slice_place_of(&a, g.tile);
-    if (!walk(&a, &g, &at, false))
-        walk(&a, &g, &at, true);
-}
-
-/* One work-item: one row of dQ (or dQ') from the slices' sums. */
+/* A row of dQ or dQ' from the slices' sums. */
 static inline void store_sum(const arguments *a, __global const real *parts, __global out_t *to,
                              const int slot, const int t, const long row)
 {
@@ -112,12 +103,39 @@ static inline void store_sum(const arguments *a, __global const real *parts, __g
     }
 }
 
+static inline void store_query_row(const arguments *a, const long row)
+{
+    if (a->dq && a->tangent_first == 0)
+        store_sum(a, a->dq_parts, a->dq, SLOT_DQ, 0, row);
+    if (a->tdq)
+        store_sum(a, a->tdq_parts, a->tdq, SLOT_TDQ, a->tangent_first, row);
+}
+
+/* The rows of an owner that shares them with no other slice. */
+static inline void store_own_queries(const arguments *a, const slice_place *at)
+{
+    const int heads = a->p->heads_per_kv;
+    for (int h = at->h_kv * heads; h < (at->h_kv + 1) * heads; h++) {
+        const sequence s = sequence_of(a, at->b, h, false);
+        for (int i = 0; i < s.queries; i++)
+            store_query_row(a, stat_index(a, 0, s.batch, h, s.first_query + i));
+    }
+}
+
+__kernel ENGINE_ATTRIBUTES void attention_backward_at_once(ATTENTION_PARAMETERS)
+{
+    ATTENTION_ARGUMENTS;
+    GROUP(g);
+    const slice_place at = slice_place_of(&a, g.tile);
+    if (!walk(&a, &g, &at, false))
+        walk(&a, &g, &at, true);
+    if (params->slices == 1)
+        store_own_queries(&a, &at);
+}
+
+/* One work-item: a row that several slices have added to. */
 __kernel void attention_sum_query_gradients(ATTENTION_PARAMETERS)
 {
     ATTENTION_ARGUMENTS;
-    const long row = get_global_id(0);
-    if (a.dq && tangent_first == 0)
-        store_sum(&a, a.dq_parts, a.dq, SLOT_DQ, 0, row);
-    if (a.tdq)
-        store_sum(&a, a.tdq_parts, a.tdq, SLOT_TDQ, tangent_first, row);
+    store_query_row(&a, get_global_id(0));
 }

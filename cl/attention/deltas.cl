@@ -2,42 +2,61 @@
  * Per query, before the backward passes:
  *     delta  = sum_d dO O - dL
  *     delta' = sum_d (dO' O + dO O') - dL'     for one tangent
- * One work-item a row; no engine. O is the unrounded one where the call has it.
+ * One work-item a row; no engine.
  */
-static inline real output_at(const arguments *a, const int b, const int h, const int i, const int d)
+
+/* A row of O or O': the unrounded one where the call has it. */
+typedef struct {
+    __global const real *full;
+    __global const out_t *rounded;
+} output_row;
+
+static inline real output_at(const output_row *row, const int d)
 {
-    return a->o_full ? a->o_full[stat_index(a, 0, b, h, i) * a->p->head_dim_v + d]
-                     : LOAD_OUT(a->o + row_offset(a, SLOT_O, 0, b, h, i) + d);
+    return row->full ? row->full[d] : LOAD_OUT(row->rounded + d);
 }
 
-static inline real tangent_output_at(const arguments *a, const int b, const int h, const int i, const int d)
+static inline output_row output_row_at(const arguments *a, __global const real *full, const long stat,
+                                       __global const out_t *rounded, const long offset)
 {
-    return a->to_full ? a->to_full[stat_index(a, a->tangent_first, b, h, i) * a->p->head_dim_v + d]
-                      : LOAD_OUT(a->to + row_offset(a, SLOT_TO, a->tangent_first, b, h, i) + d);
+    const output_row row = {full ? full + stat * a->p->head_dim_v : 0, full ? 0 : rounded + offset};
+    return row;
+}
+
+/* A sum is kept in this many parts, so that one addition need not wait for the other. */
+#define DELTA_PARTS 4
+
+/* sum_d x[d] O[d] */
+static inline real dot_output(__global const in_t *x, const output_row *o, const int dims)
+{
+    real part[DELTA_PARTS] = {0};
+    int d = 0;
+    for (; d + DELTA_PARTS <= dims; d += DELTA_PARTS)
+        for (int n = 0; n < DELTA_PARTS; n++)
+            part[n] = MULTIPLY_ADD(LOAD_IN(x + d + n), output_at(o, d + n), part[n]);
+    for (; d < dims; d++)
+        part[0] = MULTIPLY_ADD(LOAD_IN(x + d), output_at(o, d), part[0]);
+    return (part[0] + part[1]) + (part[2] + part[3]);
 }
 
 __kernel void attention_deltas(ATTENTION_PARAMETERS)
 {
     ATTENTION_ARGUMENTS;
     const long row = get_global_id(0);
-    const int i = (int)(row % params->queries);
-    const int h = (int)(row / params->queries % params->heads_q);
-    const int b = (int)(row / params->queries / params->heads_q);
+    const int i = (int)(row % params->queries), h = (int)(row / params->queries % params->heads_q),
+              b = (int)(row / params->queries / params->heads_q);
+    const int dims = params->head_dim_v;
     __global const in_t *d_out = a.d_o + row_offset(&a, SLOT_DO, 0, b, h, i);
-    const long at = stat_index(&a, 0, b, h, i);
-    real delta = a.dlse ? -a.dlse[at] : (real)0;
-    for (int d = 0; d < params->head_dim_v; d++)
-        delta = MULTIPLY_ADD(LOAD_IN(d_out + d), output_at(&a, b, h, i, d), delta);
-    a.delta[at] = delta;
+    const output_row o = output_row_at(&a, a.o_full, row, a.o, row_offset(&a, SLOT_O, 0, b, h, i));
+    a.delta[row] = dot_output(d_out, &o, dims) - (a.dlse ? a.dlse[row] : (real)0);
 #if TANGENTS
-    real tangent = a.tdlse ? -a.tdlse[stat_index(&a, tangent_first, b, h, i)] : (real)0;
-    for (int d = 0; d < params->head_dim_v; d++) {
-        tangent = MULTIPLY_ADD(LOAD_IN(d_out + d), tangent_output_at(&a, b, h, i, d), tangent);
+    const int t = tangent_first;
+    const long stat = stat_index(&a, t, b, h, i);
+    const output_row to = output_row_at(&a, a.to_full, stat, a.to, row_offset(&a, SLOT_TO, t, b, h, i));
+    real tangent = dot_output(d_out, &to, dims) - (a.tdlse ? a.tdlse[stat] : (real)0);
 #if HAS_TDO
-        const real d_out_tangent = LOAD_IN(a.tdo + row_offset(&a, SLOT_TDO, tangent_first, b, h, i) + d);
-        tangent = MULTIPLY_ADD(d_out_tangent, output_at(&a, b, h, i, d), tangent);
+    tangent += dot_output(a.tdo + row_offset(&a, SLOT_TDO, t, b, h, i), &o, dims);
 #endif
-    }
-    a.tdelta[at] = tangent;
+    a.tdelta[row] = tangent;
 #endif
 }

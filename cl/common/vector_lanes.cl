@@ -58,14 +58,13 @@ OVERLOADED ulanes to_ulanes(const ilanes x) { return CONVERT_TO(uint)(x); }
 #define TO_ULANES(x) to_ulanes(x)
 #define TO_LLANES(x) to_llanes(x)
 
-/* 0 .. LANES - 1 */
-static inline ilanes lane_numbers(void)
-{
-    ilanes numbers;
-    for (int i = 0; i < LANES; i++)
-        numbers[i] = i;
-    return numbers;
-}
+#if LANES == 16
+#define LANE_NUMBERS ((ilanes)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15))
+#elif LANES == 8
+#define LANE_NUMBERS ((ilanes)(0, 1, 2, 3, 4, 5, 6, 7))
+#else
+#define LANE_NUMBERS ((ilanes)(0, 1, 2, 3))
+#endif
 
 /* The larger one, or `least` where x is NaN. */
 static inline lanes MAXIMUM(const lanes least, const lanes x) { return x > least ? x : least; }
@@ -99,13 +98,15 @@ static inline lanes EXP(const lanes x)
 
 /* base[at] for each lane. */
 #define DEFINE_GATHER(name, result, type, LOAD)                                                              \
-    static inline result name(__global const type *base, const llanes at)                                    \
+    OVERLOADED result name(__global const type *base, const llanes at)                                       \
     {                                                                                                        \
         result values;                                                                                       \
         for (int i = 0; i < LANES; i++)                                                                      \
             values[i] = LOAD(base + at[i]);                                                                  \
         return values;                                                                                       \
-    }
+    }                                                                                                        \
+    /* the same for all lanes */                                                                             \
+    OVERLOADED result name(__global const type *base, const long at) { return (result)(LOAD(base + at)); }
 #define LOAD_PLAIN(p) (*(p))
 DEFINE_GATHER(gather_real, lanes, real, LOAD_PLAIN)
 DEFINE_GATHER(gather_byte, ilanes, uchar, LOAD_PLAIN)
@@ -198,6 +199,20 @@ static inline lanes load_f64(__global const double *p) { return PASTE(vload, LAN
 static inline void store_f64(const lanes x, __global double *p) { PASTE(vstore, LANES)(x, 0, p); }
 #endif
 
+/* (a0 b0 a1 b1 ..) of the lower and of the upper halves, element by element: compilers make one permutation of it. */
+#if LANES == 16
+#define INTERLEAVE_LOW(a, b)                                                                                 \
+    (a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7)
+#define INTERLEAVE_HIGH(a, b)                                                                                \
+    (a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se, a.sf, b.sf)
+#elif LANES == 8
+#define INTERLEAVE_LOW(a, b) (a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3)
+#define INTERLEAVE_HIGH(a, b) (a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7)
+#else
+#define INTERLEAVE_LOW(a, b) (a.s0, b.s0, a.s1, b.s1)
+#define INTERLEAVE_HIGH(a, b) (a.s2, b.s2, a.s3, b.s3)
+#endif
+
 /*
  * x[i][j] becomes x[j][i]. Interleaving the rows of the first half with those
  * of the second rotates the bits of an element's number, row and column in
@@ -209,10 +224,8 @@ static inline void store_f64(const lanes x, __global double *p) { PASTE(vstore, 
         UNROLL_FOR (int done = 1; done < LANES; done *= 2) {                                                 \
             vector y[LANES];                                                                                 \
             UNROLL_FOR (int i = 0; i < LANES / 2; i++) {                                                     \
-                y[2 * i].even = x[i].lo;                                                                     \
-                y[2 * i].odd = x[i + LANES / 2].lo;                                                          \
-                y[2 * i + 1].even = x[i].hi;                                                                 \
-                y[2 * i + 1].odd = x[i + LANES / 2].hi;                                                      \
+                y[2 * i] = (vector)INTERLEAVE_LOW(x[i], x[i + LANES / 2]);                                   \
+                y[2 * i + 1] = (vector)INTERLEAVE_HIGH(x[i], x[i + LANES / 2]);                              \
             }                                                                                                \
             UNROLL_FOR (int i = 0; i < LANES; i++)                                                           \
                 x[i] = y[i];                                                                                 \

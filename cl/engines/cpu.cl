@@ -34,6 +34,7 @@
 #define UNROLL_LIST_FOR for /* products are calls */
 #define WIDEST_DIM (HEAD_DIM_CLASS > HEAD_DIM_V_CLASS ? HEAD_DIM_CLASS : HEAD_DIM_V_CLASS)
 #define NOT_INLINED static __attribute__((noinline))
+#define INLINED static inline __attribute__((always_inline)) /* where constant arguments must take effect */
 
 /* Inner rows of 16 bits are converted a tile at a time; others are read where they lie. */
 #define CONVERTS_ROWS (IN_TYPE == TYPE_F16 || IN_TYPE == TYPE_BF16)
@@ -107,7 +108,7 @@ typedef struct {
     for (int d = 0; d < (dim_class); d++)                                                                    \
         UNROLL_FOR (int slot = 0, e = d * VECTORS; slot < VECTORS; slot++, e++)
 
-static inline ilanes outer_row(const group *g, const int slot) { return lane_numbers() + slot * LANES; }
+static inline ilanes outer_row(const group *g, const int slot) { return LANE_NUMBERS + slot * LANES; }
 static inline bool owns_slots(const group *g) { return true; }
 /* True for one work-item of the group. */
 static inline bool leads_group(const group *g) { return true; }
@@ -197,7 +198,7 @@ typedef enum {
         int x_step;                                                                                          \
         int count;                                                                                           \
     } NAME##_operands;                                                                                       \
-    static inline void NAME##_sums(const NAME##_operands *o, const bool careful, lanes sum[ROWS][WIDTH])     \
+    INLINED void NAME##_sums(const NAME##_operands *o, const bool careful, lanes sum[ROWS][WIDTH])           \
     {                                                                                                        \
         UNROLL_FOR (int r = 0; r < ROWS; r++)                                                                \
             UNROLL_FOR (int v = 0; v < WIDTH; v++)                                                           \
@@ -224,8 +225,8 @@ typedef enum {
 #define VECTOR_WEIGHT(scalar, x) (x)
 DEFINE_PRODUCT(by_rows, source_number, VECTORS, VECTOR_WEIGHT)
 
-static inline void multiply(lanes *to, const by_rows_operands *o, const lanes *keep, const how how,
-                            const bool careful)
+INLINED void multiply(lanes *to, const by_rows_operands *o, const lanes *keep, const how how,
+                      const bool careful)
 {
     lanes sum[ROWS][VECTORS];
     by_rows_sums(o, careful, sum);
@@ -327,8 +328,8 @@ static inline void hold_rows(const group *g, const view outer, held_rows *to)
 
 DEFINE_PRODUCT(by_weights, const real, SUM_VECTORS, SCALAR_WEIGHT)
 
-static inline void add_sums(const row_sums *to, const by_weights_operands *o, const int first, const int d,
-                            const bool careful)
+INLINED void add_sums(const row_sums *to, const by_weights_operands *o, const int first, const int d,
+                      const bool careful)
 {
     lanes sum[ROWS][SUM_VECTORS];
     by_weights_sums(o, careful, sum);
@@ -460,6 +461,14 @@ static inline bool inner_inside(const pair_steps *s, const int j, const int coun
     return s->inner_first + j >= 0 && s->inner_first + j + count <= s->inner_rows;
 }
 
+/* Rows of a tensor over pairs lie far apart, so that hardware does not see what comes next: the same rows of the next
+ * step. */
+#ifdef __clang__
+#define PREFETCH(p) __builtin_prefetch(p)
+#else
+#define PREFETCH(p)
+#endif
+
 /* Defines void NAME(steps, from, to): `vector`s of `element`s, one by LOAD and LANES neighbours by LOAD_LANES.
  * TRANSPOSE exchanges rows and columns of LANES vectors. */
 #define DEFINE_STAGING(NAME, vector, element, LOAD, LOAD_LANES, TRANSPOSE)                                   \
@@ -483,8 +492,12 @@ static inline bool inner_inside(const pair_steps *s, const int j, const int coun
             for (int slot = 0; slot < VECTORS; slot++) {                                                     \
                 vector block[LANES];                                                                         \
                 if (s->inner_step == 1 && s->outer_step > 1 && inner_inside(s, j, LANES)) {                  \
-                    for (int i = 0; i < LANES; i++)                                                          \
-                        block[i] = LOAD_LANES(from + outer_at(s, slot * LANES + i) + s->inner_first + j);    \
+                    UNROLL_FOR (int i = 0; i < LANES; i++) {                                                 \
+                        __global const element *row =                                                        \
+                            from + outer_at(s, slot * LANES + i) + s->inner_first + j;                       \
+                        block[i] = LOAD_LANES(row);                                                          \
+                        PREFETCH(row + INNER);                                                               \
+                    }                                                                                        \
                     TRANSPOSE(block);                                                                        \
                 } else                                                                                       \
                     for (int i = 0; i < LANES; i++)                                                          \
