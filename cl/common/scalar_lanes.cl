@@ -41,6 +41,7 @@ typedef char byte_room, bias_room;
 #define STAGE_BYTES(g, pairs, room, tile)
 #define STAGE_BIAS(g, pairs, room, tile)
 
+/* 0 where the byte is. */
 static inline ilanes byte_of_pair(const byte_pairs *from, const int query, const int key, const int e)
 {
     return from->base[query * from->row + key * from->column];

@@ -7,6 +7,10 @@
 #define LANES 8 /* numbers a vector: 4, 8 or 16 */
 #endif
 
+#ifndef VECTORS
+#define VECTORS 3 /* vectors of outer rows in a tile; score number e is that of inner row e / VECTORS */
+#endif
+
 #define UNROLL_FOR _Pragma("unroll") for
 #define PASTE_TOKENS(a, b) a##b
 #define PASTE(a, b) PASTE_TOKENS(a, b)
@@ -112,11 +116,12 @@ DEFINE_GATHER(gather_real, lanes, real, LOAD_PLAIN)
 DEFINE_GATHER(gather_byte, ilanes, uchar, LOAD_PLAIN)
 DEFINE_GATHER(gather_int, ilanes, int, LOAD_PLAIN)
 
-/* A tensor with a number for each pair of a sequence. The engine stages those of a tile, score by score. */
+/* A tensor with a number for each pair of a sequence. The engine stages those of a tile, score by score; bytes by four
+ * inner rows in a word, [inner row / 4][VECTORS]. */
 typedef struct {
     __global const uchar *base;
     long row, column;
-    const ilanes *staged;
+    const int_lanes *staged;
 } byte_pairs;
 typedef struct {
     __global const bias_t *base;
@@ -124,9 +129,11 @@ typedef struct {
     const lanes *staged;
 } bias_pairs;
 
+/* 0 where the byte is. */
 static inline ilanes byte_of_pair(const byte_pairs *from, const ilanes query, const ilanes key, const int e)
 {
-    return from->staged[e];
+    const int inner = e / VECTORS, slot = e % VECTORS;
+    return CONVERT_INDEX(from->staged[inner / 4 * VECTORS + slot] & (int)(0xffu << inner % 4 * 8));
 }
 static inline lanes bias_of_pair(const bias_pairs *from, const ilanes query, const ilanes key, const int e)
 {
@@ -232,4 +239,4 @@ static inline void store_f64(const lanes x, __global double *p) { PASTE(vstore, 
         }                                                                                                    \
     }
 DEFINE_TRANSPOSE(transpose, lanes)
-DEFINE_TRANSPOSE(transpose_indices, ilanes)
+DEFINE_TRANSPOSE(transpose_words, int_lanes)

@@ -13,9 +13,6 @@
  * rows are transposed into the lanes once a tile. Both products are one inner
  * loop: a strip of ROWS broadcast rows by VECTORS vectors stays in registers.
  */
-#ifndef VECTORS
-#define VECTORS 3 /* vectors of outer rows */
-#endif
 #ifndef ROWS
 #define ROWS                                                                                                 \
     8 /* rows of a strip: ROWS VECTORS accumulators, VECTORS operands and a broadcast fill the registers */
@@ -421,7 +418,7 @@ static inline void store_rows(const group *g, const target *to, const lanes *out
 
 /* ---- numbers that a tensor holds for each pair, in the order of scores ---- */
 
-typedef ilanes byte_room[SCORES];
+typedef int_lanes byte_room[SCORES / 4];
 typedef lanes bias_room[SCORES];
 
 /* A tile of a tensor over pairs: distances between elements, and the tile's first row of each kind and how many there
@@ -461,6 +458,9 @@ static inline bool inner_inside(const pair_steps *s, const int j, const int coun
     return s->inner_first + j >= 0 && s->inner_first + j + count <= s->inner_rows;
 }
 
+/* True if neighbours in memory are inner rows: then a block of both kinds is read and transposed. */
+static inline bool lies_by_rows(const pair_steps *s) { return s->inner_step == 1 && s->outer_step > 1; }
+
 /* Rows of a tensor over pairs lie far apart, so that hardware does not see what comes next: the same rows of the next
  * step. */
 #ifdef __clang__
@@ -469,61 +469,104 @@ static inline bool inner_inside(const pair_steps *s, const int j, const int coun
 #define PREFETCH(p)
 #endif
 
-/* Defines void NAME(steps, from, to): `vector`s of `element`s, one by LOAD and LANES neighbours by LOAD_LANES.
- * TRANSPOSE exchanges rows and columns of LANES vectors. */
-#define DEFINE_STAGING(NAME, vector, element, LOAD, LOAD_LANES, TRANSPOSE)                                   \
-    /* one inner row: LANES outer rows from i on */                                                          \
-    static inline vector NAME##_row(const pair_steps *s, __global const element *from, const int i,          \
-                                    const int j)                                                             \
-    {                                                                                                        \
-        __global const element *row = from + inner_at(s, j);                                                 \
-        if (s->outer_step == 0)                                                                              \
-            return (vector)(LOAD(row));                                                                      \
-        if (s->outer_step == 1 && outer_inside(s, i, LANES))                                                 \
-            return LOAD_LANES(row + outer_at(s, i));                                                         \
-        vector x;                                                                                            \
-        for (int lane = 0; lane < LANES; lane++)                                                             \
-            x[lane] = LOAD(row + outer_at(s, i + lane));                                                     \
-        return x;                                                                                            \
-    }                                                                                                        \
-    NOT_INLINED void NAME(const pair_steps *s, __global const element *from, vector *to)                     \
-    {                                                                                                        \
-        for (int j = 0; j < INNER; j += LANES)                                                               \
-            for (int slot = 0; slot < VECTORS; slot++) {                                                     \
-                vector block[LANES];                                                                         \
-                if (s->inner_step == 1 && s->outer_step > 1 && inner_inside(s, j, LANES)) {                  \
-                    UNROLL_FOR (int i = 0; i < LANES; i++) {                                                 \
-                        __global const element *row =                                                        \
-                            from + outer_at(s, slot * LANES + i) + s->inner_first + j;                       \
-                        block[i] = LOAD_LANES(row);                                                          \
-                        PREFETCH(row + INNER);                                                               \
-                    }                                                                                        \
-                    TRANSPOSE(block);                                                                        \
-                } else                                                                                       \
-                    for (int i = 0; i < LANES; i++)                                                          \
-                        block[i] = NAME##_row(s, from, slot * LANES, j + i);                                 \
-                for (int i = 0; i < LANES; i++)                                                              \
-                    to[(j + i) * VECTORS + slot] = block[i];                                                 \
-            }                                                                                                \
-    }
-
-static inline ilanes load_bytes(__global const uchar *p) { return CONVERT_INDEX(PASTE(vload, LANES)(0, p)); }
-
-#if RULE_MASK
-DEFINE_STAGING(stage_bytes, ilanes, uchar, LOAD_PLAIN, load_bytes, transpose_indices)
-#define STAGE_BYTES(g, pairs, room, tile)                                                                    \
-    do {                                                                                                     \
-        const pair_steps steps_ = pair_steps_of(tile, (pairs)->row, (pairs)->column);                        \
-        stage_bytes(&steps_, (pairs)->base, room);                                                           \
-        (pairs)->staged = room;                                                                              \
-    } while (0)
-#endif
+/* The bias, a vector for each inner row. */
 #if RULE_BIAS
-DEFINE_STAGING(stage_bias, lanes, bias_t, LOAD_BIAS, LOAD_BIAS_LANES, transpose)
+static inline lanes bias_row(const pair_steps *s, __global const bias_t *from, const int i, const int j)
+{
+    __global const bias_t *row = from + inner_at(s, j);
+    if (s->outer_step == 0)
+        return (lanes)(LOAD_BIAS(row));
+    if (s->outer_step == 1 && outer_inside(s, i, LANES))
+        return LOAD_BIAS_LANES(row + outer_at(s, i));
+    lanes x;
+    for (int lane = 0; lane < LANES; lane++)
+        x[lane] = LOAD_BIAS(row + outer_at(s, i + lane));
+    return x;
+}
+
+/* A block of LANES inner rows from j on. */
+static inline void stage_bias_block(const pair_steps *s, __global const bias_t *from,
+                                    __global const bias_t *const rows[LANES], const int i, const int j,
+                                    lanes *to)
+{
+    lanes block[LANES];
+    if (lies_by_rows(s) && inner_inside(s, j, LANES)) {
+        UNROLL_FOR (int lane = 0; lane < LANES; lane++) {
+            block[lane] = LOAD_BIAS_LANES(rows[lane] + j);
+            PREFETCH(rows[lane] + j + INNER);
+        }
+        transpose(block);
+    } else
+        for (int n = 0; n < LANES; n++)
+            block[n] = bias_row(s, from, i, j + n);
+    UNROLL_FOR (int n = 0; n < LANES; n++)
+        to[(j + n) * VECTORS] = block[n];
+}
+
+NOT_INLINED void stage_bias(const pair_steps *s, __global const bias_t *from, lanes *to)
+{
+    for (int slot = 0; slot < VECTORS; slot++) {
+        __global const bias_t *rows[LANES];
+        for (int lane = 0; lane < LANES; lane++)
+            rows[lane] = from + outer_at(s, slot * LANES + lane) + s->inner_first;
+        for (int j = 0; j < INNER; j += LANES)
+            stage_bias_block(s, from, rows, slot * LANES, j, to + slot);
+    }
+}
+
 #define STAGE_BIAS(g, pairs, room, tile)                                                                     \
     do {                                                                                                     \
         const pair_steps steps_ = pair_steps_of(tile, (pairs)->row, (pairs)->column);                        \
         stage_bias(&steps_, (pairs)->base, room);                                                            \
+        (pairs)->staged = room;                                                                              \
+    } while (0)
+#endif
+
+/* The boolean mask, a vector of words for four inner rows each. */
+#if RULE_MASK
+#define ROWS_A_BLOCK (4 * LANES) /* inner rows that a block of words holds */
+
+static inline int_lanes mask_words(const pair_steps *s, __global const uchar *from, const int i, const int j)
+{
+    int_lanes words;
+    for (int lane = 0; lane < LANES; lane++) {
+        __global const uchar *row = from + outer_at(s, i + lane);
+        words[lane] = row[inner_at(s, j)] | row[inner_at(s, j + 1)] << 8 | row[inner_at(s, j + 2)] << 16 |
+                      row[inner_at(s, j + 3)] << 24;
+    }
+    return words;
+}
+
+/* The words of LANES outer rows from i on, for inner rows from j on. */
+static inline void stage_mask_block(const pair_steps *s, __global const uchar *from, const int i, const int j,
+                                    int_lanes *to)
+{
+    int_lanes block[LANES];
+    if (lies_by_rows(s) && inner_inside(s, j, ROWS_A_BLOCK)) {
+        UNROLL_FOR (int lane = 0; lane < LANES; lane++) {
+            __global const uchar *row = from + outer_at(s, i + lane) + s->inner_first + j;
+            block[lane] = PASTE(vload, LANES)(0, (__global const int *)row); /* CPUs load from any address */
+            PREFETCH(row + INNER);
+        }
+        transpose_words(block);
+    } else
+        for (int n = 0; n < LANES && j + 4 * n < INNER; n++)
+            block[n] = mask_words(s, from, i, j + 4 * n);
+    for (int n = 0; n < LANES && j + 4 * n < INNER; n++)
+        to[(j / 4 + n) * VECTORS] = block[n];
+}
+
+NOT_INLINED void stage_mask(const pair_steps *s, __global const uchar *from, int_lanes *to)
+{
+    for (int j = 0; j < INNER; j += ROWS_A_BLOCK)
+        for (int slot = 0; slot < VECTORS; slot++)
+            stage_mask_block(s, from, slot * LANES, j, to + slot);
+}
+
+#define STAGE_BYTES(g, pairs, room, tile)                                                                    \
+    do {                                                                                                     \
+        const pair_steps steps_ = pair_steps_of(tile, (pairs)->row, (pairs)->column);                        \
+        stage_mask(&steps_, (pairs)->base, room);                                                            \
         (pairs)->staged = room;                                                                              \
     } while (0)
 #endif
