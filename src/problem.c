@@ -177,27 +177,12 @@ static clattn_status check_presence(const clattn_problem *p, clattn_operation op
 
 static const char *const axis_names[] = {"tangent", "batch", "head", "row", "column"};
 
-/* Axes of more than one element, the smallest stride first. */
-static int sorted_axes(const struct clattn_extent *extent, int axes[5])
-{
-    int count = 0;
-    for (int axis = 0; axis < 5; axis++) {
-        if (extent->size[axis] <= 1)
-            continue;
-        int at = count++;
-        for (; at > 0 && extent->stride[axes[at - 1]] > extent->stride[axis]; at--)
-            axes[at] = axes[at - 1];
-        axes[at] = axis;
-    }
-    return count;
-}
-
 /* No two elements of an output may share memory: each axis steps over all that the axes of smaller stride span. */
 static clattn_status check_overlap(clattn_tensor tensor, const struct clattn_extent *extent)
 {
     int axes[5];
     int64_t span = 1;
-    const int count = sorted_axes(extent, axes);
+    const int count = clattn_sorted_axes(extent, axes);
     for (int i = 0; i < count; i++) {
         const int64_t size = extent->size[axes[i]], stride = extent->stride[axes[i]];
         if (stride < span)

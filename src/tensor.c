@@ -219,6 +219,34 @@ struct clattn_extent clattn_tensor_extent(const clattn_problem *problem, clattn_
     return extent;
 }
 
+int clattn_sorted_axes(const struct clattn_extent *extent, int axes[5])
+{
+    int count = 0;
+    for (int axis = 0; axis < 5; axis++) {
+        if (extent->size[axis] <= 1)
+            continue;
+        int at = count++;
+        for (; at > 0 && extent->stride[axes[at - 1]] > extent->stride[axis]; at--)
+            axes[at] = axes[at - 1];
+        axes[at] = axis;
+    }
+    return count;
+}
+
+bool clattn_extent_is_dense(const struct clattn_extent *extent)
+{
+    int axes[5];
+    int64_t span = 1;
+    const int count = clattn_sorted_axes(extent, axes);
+    for (int i = 0; i < count; i++) {
+        const int64_t stride = extent->stride[axes[i]];
+        if (stride > span)
+            return false;
+        span += clattn_times(extent->size[axes[i]] - 1, stride);
+    }
+    return true;
+}
+
 size_t clattn_problem_bytes(const clattn_problem *problem, clattn_tensor tensor)
 {
     const struct clattn_extent extent = clattn_tensor_extent(problem, tensor);

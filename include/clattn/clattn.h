@@ -402,7 +402,15 @@ typedef struct clattn_buffer {
  * enqueue that may run at the same time; NULL when workspace_bytes is 0. Wait
  * list and event as in clEnqueueNDRangeKernel; works on in-order and
  * out-of-order queues. All errors are found before anything is enqueued,
- * except those that OpenCL reports at launch. Does not block. */
+ * except those that OpenCL reports at launch. Does not block.
+ *
+ * Memory objects are buffers. Inputs must be readable by kernels, outputs
+ * writable, and the workspace both; so must O, LSE, LSE_LOW, TO, TLSE where
+ * VJP or HVP computes them. No output may share a byte with another output, an
+ * input or the workspace, though its rows may lie in the gaps between theirs:
+ * what would come of it is undefined. Where buffers and offsets show an overlap
+ * for certain it is refused; overlapping sub-buffers are not noticed. Inputs
+ * may share what they like. */
 CLATTN_API clattn_status clattn_enqueue(const clattn_plan *plan, cl_command_queue queue,
                                         const clattn_buffer buffers[CLATTN_TENSOR_COUNT], cl_mem workspace,
                                         cl_uint wait_count, const cl_event *wait_list, cl_event *event);
@@ -448,8 +456,9 @@ typedef struct clattn_merge_sizes {
     int64_t tangents; /* >= 0 */
 } clattn_merge_sizes;
 
-/* Enqueues merged = first (+) second. `merged` may be first or second; else it
- * must not overlap them. Wait list and event as in clattn_enqueue; arguments
+/* Enqueues merged = first (+) second. An array of `merged` may be the same one of
+ * first or second; else it must overlap none of them. Buffers of first and
+ * second must be readable, those of merged writable. Wait list and event as in clattn_enqueue; arguments
  * are checked before anything is enqueued. The program is built at the first
  * call for a dtype. */
 CLATTN_API clattn_status clattn_enqueue_merge(clattn_context *context, cl_command_queue queue,
