@@ -69,9 +69,12 @@ void clattn_context_release(clattn_context *context)
     free(context);
 }
 
-cl_context clattn_context_cl(const clattn_context *context) { return context->cl; }
+cl_context clattn_context_cl(const clattn_context *context) { return context ? context->cl : NULL; }
 
-cl_device_id clattn_context_device(const clattn_context *context) { return context->device.id; }
+cl_device_id clattn_context_device(const clattn_context *context)
+{
+    return context ? context->device.id : NULL;
+}
 
 clattn_status clattn_context_describe(const clattn_context *context, clattn_device_info *info)
 {
@@ -83,5 +86,5 @@ clattn_status clattn_context_describe(const clattn_context *context, clattn_devi
 
 int clattn_context_programs_built(const clattn_context *context)
 {
-    return clattn_program_store_built(&context->programs);
+    return context ? clattn_program_store_built(&context->programs) : 0;
 }

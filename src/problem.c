@@ -15,6 +15,11 @@
 
 void clattn_problem_init(clattn_problem *problem, clattn_operation operation, const clattn_sizes *sizes)
 {
+    if (!problem)
+        return;
+    *problem = (clattn_problem){.batch = 0};
+    if (!sizes || !clattn_operation_name(operation))
+        return;
     *problem = (clattn_problem){
         .batch = sizes->batch,
         .heads_q = sizes->heads_q,
@@ -59,6 +64,8 @@ static clattn_strides contiguous(const int64_t shape[4], bool seq_major)
 
 void clattn_problem_set_contiguous(clattn_problem *problem, bool seq_major)
 {
+    if (!problem)
+        return;
     for (int t = 0; t < CLATTN_TENSOR_COUNT; t++) {
         const enum clattn_axes axes = clattn_tensor_facts((clattn_tensor)t)->axes;
         const bool pairwise = axes == AXES_PAIRS || axes == AXES_BLOCKS;

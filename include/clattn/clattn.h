@@ -252,29 +252,35 @@ typedef struct clattn_sizes {
 /* Fills *problem: f32, scale 1/sqrt(D), no options, one tangent, contiguous
  * [B,H,S,D] layouts, no causal mask, unbounded window. Present are the tensors
  * that the operation cannot do without (Q, K, V, DO) and the results O, LSE,
- * TO, TLSE, DQ, DK, DV, TDQ, TDK, TDV that it has. */
+ * TO, TLSE, DQ, DK, DV, TDQ, TDK, TDV that it has. Without sizes, or for a value
+ * that is no operation, *problem is one that clattn_problem_check refuses. */
 CLATTN_API void clattn_problem_init(clattn_problem *problem, clattn_operation operation,
                                     const clattn_sizes *sizes);
 
 /* Sets contiguous strides for every tensor from the problem's sizes: rows of
  * [B,H,S,D] tensors are D (or Dv) apart. With seq_major, [B,S,H,D] instead.
  * BIAS, TBIAS and MASK are taken as full [B,Hq,M,N]; to broadcast an axis, set
- * its stride to 0 afterwards (and the other strides to what they then are). */
+ * its stride to 0 afterwards (and the other strides to what they then are).
+ * Nothing for NULL. */
 CLATTN_API void clattn_problem_set_contiguous(clattn_problem *problem, bool seq_major);
 
 /* Logical shape of a tensor, from the problem's sizes and (for broadcast axes
  * of BIAS and MASK) strides: writes up to 5 axes to shape and returns how
- * many, without the leading T. A broadcast axis is 1. */
+ * many, without the leading T. A broadcast axis is 1. For NULL or a value that
+ * is no tensor it returns 0 and writes nothing. */
 CLATTN_API int clattn_problem_shape(const clattn_problem *problem, clattn_tensor tensor, int64_t shape[5]);
 
-/* Element type of a tensor (bytes and int32 tensors say so by size only). */
+/* Element type of a tensor (bytes and int32 tensors say so by size only); 0
+ * for NULL or a value that is no tensor. */
 CLATTN_API size_t clattn_problem_element_size(const clattn_problem *problem, clattn_tensor tensor);
 
 /* Bytes from the first element of a tensor to the end of its last one, over
- * all T; 0 for one without elements. What a buffer must hold. */
+ * all T; 0 for one without elements, for NULL and for a value that is no
+ * tensor; SIZE_MAX if that is beyond size_t. What a buffer must hold. */
 CLATTN_API size_t clattn_problem_bytes(const clattn_problem *problem, clattn_tensor tensor);
 
-/* True if a tensor is a result of the operation under this problem. */
+/* True if a tensor is a result of the operation under this problem; false for
+ * NULL and values that are no operation or no tensor. */
 CLATTN_API bool clattn_problem_is_output(const clattn_problem *problem, clattn_operation operation,
                                          clattn_tensor tensor);
 
@@ -321,7 +327,7 @@ CLATTN_API clattn_status clattn_context_open(const char *selector, clattn_contex
  * have been released. */
 CLATTN_API void clattn_context_release(clattn_context *context);
 
-/* The OpenCL objects behind a context; not retained for the caller. */
+/* The OpenCL objects behind a context; not retained for the caller. NULL for NULL. */
 CLATTN_API cl_context clattn_context_cl(const clattn_context *context);
 CLATTN_API cl_device_id clattn_context_device(const clattn_context *context);
 
@@ -329,7 +335,7 @@ CLATTN_API cl_device_id clattn_context_device(const clattn_context *context);
 CLATTN_API clattn_status clattn_context_describe(const clattn_context *context, clattn_device_info *info);
 
 /* How many programs this context has built since it was made. A problem that
- * differs from an earlier one only in kernel arguments builds none. */
+ * differs from an earlier one only in kernel arguments builds none. 0 for NULL. */
 CLATTN_API int clattn_context_programs_built(const clattn_context *context);
 
 /* All OpenCL devices of all platforms: writes up to `capacity` of them and

@@ -691,6 +691,85 @@ static void test_names_are_the_enumerators_in_lower_case(void **state)
     assert_non_null(clattn_status_name((clattn_status)-99));
 }
 
+/* ---- arguments of functions that have no status ---- */
+
+static void test_null_is_answered_with_nothing(void **state)
+{
+    (void)state;
+    int64_t shape[5];
+    const clattn_problem problem = problem_of(CLATTN_FORWARD);
+    clattn_problem_init(NULL, CLATTN_FORWARD, &sizes);
+    clattn_problem_set_contiguous(NULL, false);
+    assert_int_equal(clattn_problem_shape(NULL, CLATTN_Q, shape), 0);
+    assert_int_equal(clattn_problem_shape(&problem, CLATTN_Q, NULL), 0);
+    assert_int_equal(clattn_problem_element_size(NULL, CLATTN_Q), 0);
+    assert_int_equal(clattn_problem_bytes(NULL, CLATTN_Q), 0);
+    assert_false(clattn_problem_is_output(NULL, CLATTN_FORWARD, CLATTN_O));
+    assert_null(clattn_context_cl(NULL));
+    assert_null(clattn_context_device(NULL));
+    assert_int_equal(clattn_context_programs_built(NULL), 0);
+    clattn_context_release(NULL);
+}
+
+static void test_values_that_are_no_tensor_have_no_shape_and_no_bytes(void **state)
+{
+    (void)state;
+    static const int wrong[] = {-1, 99, CLATTN_TENSOR_COUNT, INT32_MAX, INT32_MIN};
+    const clattn_problem problem = problem_of(CLATTN_FORWARD);
+    for (int i = 0; i < COUNT_OF(wrong); i++) {
+        int64_t shape[5];
+        assert_int_equal(clattn_problem_shape(&problem, (clattn_tensor)wrong[i], shape), 0);
+        assert_int_equal(clattn_problem_element_size(&problem, (clattn_tensor)wrong[i]), 0);
+        assert_int_equal(clattn_problem_bytes(&problem, (clattn_tensor)wrong[i]), 0);
+        assert_false(clattn_problem_is_output(&problem, CLATTN_FORWARD, (clattn_tensor)wrong[i]));
+    }
+}
+
+static void test_values_that_are_no_operation_make_no_problem(void **state)
+{
+    (void)state;
+    static const int wrong[] = {-1, 99, CLATTN_OPERATION_COUNT, INT32_MAX, INT32_MIN};
+    const clattn_problem right = problem_of(CLATTN_FORWARD);
+    for (int i = 0; i < COUNT_OF(wrong); i++) {
+        clattn_problem problem = problem_of(CLATTN_FORWARD);
+        clattn_problem_init(&problem, (clattn_operation)wrong[i], &sizes);
+        assert_int_equal(clattn_problem_check(&problem, CLATTN_FORWARD), CLATTN_INVALID_ARGUMENT);
+        assert_false(clattn_problem_is_output(&right, (clattn_operation)wrong[i], CLATTN_O));
+    }
+    clattn_problem problem = problem_of(CLATTN_FORWARD);
+    clattn_problem_init(&problem, CLATTN_FORWARD, NULL);
+    assert_int_equal(clattn_problem_check(&problem, CLATTN_FORWARD), CLATTN_INVALID_ARGUMENT);
+}
+
+/* Sizes may be anything until they are checked; what a sanitizer sees here is a failure too. */
+static void test_sizes_that_cannot_be_are_laid_out_without_overflow(void **state)
+{
+    (void)state;
+    static const int64_t wrong[] = {INT64_MAX, INT64_MAX - 1, INT64_MIN, -1};
+    for (int i = 0; i < COUNT_OF(wrong); i++) {
+        const int64_t n = wrong[i];
+        clattn_problem problem;
+        clattn_problem_init(&problem, CLATTN_HVP, &(clattn_sizes){n, n, n, n, n, n, n});
+        for (int t = 0; t < CLATTN_TENSOR_COUNT; t++)
+            problem.present[t] = true;
+        problem.tangents = problem.logit_data_count = n;
+        problem.block_rows = problem.block_columns = 64;
+        clattn_problem_set_contiguous(&problem, true);
+        for (int t = 0; t < CLATTN_TENSOR_COUNT; t++) {
+            int64_t shape[5];
+            assert_true(clattn_problem_shape(&problem, (clattn_tensor)t, shape) > 0);
+            clattn_strides *strides = &problem.strides[t];
+            assert_true(strides->batch > 0 && strides->head > 0 && strides->row > 0 && strides->column > 0);
+            const size_t bytes = clattn_problem_bytes(&problem, (clattn_tensor)t);
+            if (n < 0 ? bytes != 0 && t != CLATTN_CU_SEQLENS_Q && t != CLATTN_CU_SEQLENS_K
+                      : bytes < SIZE_MAX / 2)
+                fail_msg("%s of sizes %lld: %zu bytes", clattn_tensor_name((clattn_tensor)t), (long long)n,
+                         bytes);
+        }
+        assert_int_equal(clattn_problem_check(&problem, CLATTN_HVP), CLATTN_INVALID_ARGUMENT);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -722,6 +801,10 @@ int main(void)
         cmocka_unit_test(test_a_packed_batch_is_one_long_batch_element),
         cmocka_unit_test(test_outputs_are_results_of_the_operation),
         cmocka_unit_test(test_names_are_the_enumerators_in_lower_case),
+        cmocka_unit_test(test_null_is_answered_with_nothing),
+        cmocka_unit_test(test_values_that_are_no_tensor_have_no_shape_and_no_bytes),
+        cmocka_unit_test(test_values_that_are_no_operation_make_no_problem),
+        cmocka_unit_test(test_sizes_that_cannot_be_are_laid_out_without_overflow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
