@@ -12,6 +12,7 @@
 #define MAX_HEAD_DIM (INT64_C(1) << 16)
 #define MAX_TANGENTS INT64_C(1024)
 #define MAX_STRIDE (INT64_C(1) << 44)
+#define MAX_LOGIT_DATA (INT64_C(1) << 44)
 
 void clattn_problem_init(clattn_problem *problem, clattn_operation operation, const clattn_sizes *sizes)
 {
@@ -85,6 +86,18 @@ static clattn_status check_size(const char *name, int64_t value, int64_t least, 
                        value, least, most);
 }
 
+/* Work-items and scratch go by the rows of all heads: within 2^31 of them no product of theirs leaves 64 bits. */
+static clattn_status check_rows(const clattn_problem *p, const char *name, int64_t heads, int64_t rows)
+{
+    const int64_t batch = p->present[CLATTN_CU_SEQLENS_Q] ? 1 : p->batch;
+    if ((double)batch * (double)heads * (double)rows < 2147483648.0)
+        return CLATTN_SUCCESS;
+    return clattn_fail(CLATTN_INVALID_ARGUMENT,
+                       "%s: %" PRId64 " in %" PRId64 " x %" PRId64
+                       " heads, expected less than 2^31 rows in all",
+                       name, rows, batch, heads);
+}
+
 static clattn_status check_sizes(const clattn_problem *p)
 {
     CLATTN_TRY(check_size("batch", p->batch, 0, MAX_BATCH_OR_HEADS));
@@ -99,7 +112,8 @@ static clattn_status check_sizes(const clattn_problem *p)
         return clattn_fail(CLATTN_INVALID_ARGUMENT,
                            "heads_q: %" PRId64 ", expected a multiple of heads_kv, which is %" PRId64,
                            p->heads_q, p->heads_kv);
-    return CLATTN_SUCCESS;
+    CLATTN_TRY(check_rows(p, "queries", p->heads_q, p->queries));
+    return check_rows(p, "keys", p->heads_kv, p->keys);
 }
 
 static clattn_status check_dtypes(const clattn_problem *p)
@@ -117,12 +131,15 @@ static clattn_status check_dtypes(const clattn_problem *p)
 
 static clattn_status check_numbers(const clattn_problem *p)
 {
-    const double largest = p->dtype == CLATTN_F64 ? 1.7976931348623157e308 : 3.4028234663852886e38;
+    const bool wide = p->dtype == CLATTN_F64;
+    const double largest = wide ? 1.7976931348623157e308 : 3.4028234663852886e38;
+    const char *type = wide ? "f64" : "f32";
     if (!isfinite(p->scale) || fabs(p->scale) > largest)
-        return clattn_fail(CLATTN_INVALID_ARGUMENT, "scale: %g, expected a finite number", p->scale);
+        return clattn_fail(CLATTN_INVALID_ARGUMENT, "scale: %g, expected -%g .. %g, the range of %s",
+                           p->scale, largest, largest, type);
     if (!isfinite(p->softcap) || p->softcap < 0 || p->softcap > largest)
-        return clattn_fail(CLATTN_INVALID_ARGUMENT, "softcap: %g, expected a finite number >= 0 (0 is none)",
-                           p->softcap);
+        return clattn_fail(CLATTN_INVALID_ARGUMENT, "softcap: %g, expected 0 (none) .. %g, the range of %s",
+                           p->softcap, largest, type);
     if (p->softcap > 0 && p->dtype != CLATTN_F64 && (float)p->softcap == 0)
         return clattn_fail(CLATTN_INVALID_ARGUMENT, "softcap: %g, expected 0 or a number that f32 can hold",
                            p->softcap);
@@ -235,6 +252,7 @@ static clattn_status check_options(const clattn_problem *p)
     if (p->present[CLATTN_CU_SEQLENS_Q] && p->present[CLATTN_KV_LENGTHS])
         return clattn_fail(CLATTN_INVALID_ARGUMENT,
                            "kv_lengths: present with cu_seqlens_q, expected one of them");
+    CLATTN_TRY(check_size("logit_data_count", p->logit_data_count, 0, MAX_LOGIT_DATA));
     if (p->present[CLATTN_LOGIT_DATA] && !p->logit)
         return clattn_fail(CLATTN_INVALID_ARGUMENT, "logit_data: present without logit");
     if (!p->present[CLATTN_BLOCK_MASK])

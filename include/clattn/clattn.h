@@ -200,6 +200,7 @@ typedef struct clattn_problem {
     clattn_dtype out_dtype;  /* dtype, or CLATTN_F32 */
     clattn_dtype bias_dtype; /* dtype, or CLATTN_F32 */
 
+    /* B Hq M and B Hkv N are less than 2^31 (Hq M and Hkv N with cu_seqlens) */
     int64_t batch;      /* B >= 0; with cu_seqlens the number of sequences */
     int64_t heads_q;    /* Hq >= 0 */
     int64_t heads_kv;   /* Hkv >= 0, Hq a multiple of it */
@@ -231,7 +232,7 @@ typedef struct clattn_problem {
      * start of their sequence. Applied after scale and softcap, before the bias;
      * y = -INFINITY masks out. `real` is float, and double under f64. NULL: none. */
     const char *logit;
-    int64_t logit_data_count; /* elements of LOGIT_DATA */
+    int64_t logit_data_count; /* elements of LOGIT_DATA, >= 0 */
 
     /* VJP and HVP: O, LSE, LSE_LOW (and TO, TLSE for HVP) are given, from a
      * forward or JVP call on the same inputs, instead of being computed. LSE_LOW

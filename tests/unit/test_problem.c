@@ -179,6 +179,9 @@ static void test_wrong_whole_numbers_are_refused(void **state)
         {FIELD(window_left), INT64_MIN},
         {FIELD(window_right), -2},
         {FIELD(window_right), INT64_MIN},
+        {FIELD(logit_data_count), -5},
+        {FIELD(logit_data_count), INT64_MIN},
+        {FIELD(logit_data_count), INT64_MAX},
     };
     for (int i = 0; i < COUNT_OF(wrong); i++) {
         clattn_problem problem = problem_of(CLATTN_JVP);
@@ -218,6 +221,22 @@ static void test_wrong_floating_point_numbers_are_refused(void **state)
         memcpy((char *)&problem + wrong[i].at, &wrong[i].value, sizeof wrong[i].value);
         must_refuse(&problem, CLATTN_FORWARD, wrong[i].name, wrong[i].text);
     }
+}
+
+/* A finite number that is refused is told the range that it is out of. */
+static void test_a_number_beyond_its_type_is_told_the_range(void **state)
+{
+    (void)state;
+    clattn_problem problem = problem_of(CLATTN_FORWARD);
+    problem.scale = -1e39;
+    must_refuse(&problem, CLATTN_FORWARD, "3.40282e+38", "f32");
+    problem.scale = 1;
+    problem.softcap = 1e39;
+    must_refuse(&problem, CLATTN_FORWARD, "3.40282e+38", "f32");
+    problem.dtype = problem.out_dtype = problem.bias_dtype = CLATTN_F64;
+    must_accept(&problem, CLATTN_FORWARD, "softcap 1e39 in f64");
+    problem.softcap = INFINITY;
+    must_refuse(&problem, CLATTN_FORWARD, "1.79769e+308", "f64");
 }
 
 static void test_wrong_enumerators_are_refused(void **state)
@@ -473,6 +492,49 @@ static void test_sizes_whose_product_overflows_are_refused(void **state)
                             &(clattn_sizes){1 << 20, heads[i], heads[i], 1 << 27, 1 << 27, 1 << 12, 1 << 12});
         assert_int_equal(clattn_problem_check(&problem, CLATTN_FORWARD), CLATTN_INVALID_ARGUMENT);
     }
+}
+
+/* Inputs that are broadcast span nothing, but their rows are work and scratch all the same. */
+static void test_more_rows_than_can_be_counted_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        clattn_sizes sizes;
+        const char *name; /* NULL: right */
+    } cases[] = {
+        {{1 << 24, 1 << 24, 1 << 24, 1 << 28, 1, 16, 16}, "queries"},
+        {{1 << 24, 1 << 24, 1 << 24, 1 << 20, 1, 16, 16}, "queries"},
+        {{1 << 24, 1 << 24, 1 << 24, 1, 1 << 28, 16, 16}, "queries"},
+        {{1 << 10, 1 << 10, 1 << 10, 1, 1 << 28, 16, 16}, "keys"},
+        {{1, 8, 1, 1 << 28, 1, 16, 16}, "queries"},
+        {{1, 8, 8, 1, 1 << 28, 16, 16}, "keys"},
+        {{1, 7, 7, 1 << 28, 1 << 28, 16, 16}, NULL},
+        {{1 << 24, 0, 0, 1 << 28, 1 << 28, 16, 16}, NULL},
+    };
+    for (int i = 0; i < COUNT_OF(cases); i++) {
+        clattn_problem problem;
+        clattn_problem_init(&problem, CLATTN_VJP, &cases[i].sizes);
+        for (int t = 0; t < CLATTN_TENSOR_COUNT; t++) {
+            problem.strides[t] = (clattn_strides){0};
+            problem.present[t] = problem.present[t] && t < CLATTN_O;
+        }
+        if (cases[i].name)
+            must_refuse(&problem, CLATTN_VJP, cases[i].name, "2^31");
+        else
+            must_accept(&problem, CLATTN_VJP, "as many rows as can be counted");
+    }
+}
+
+/* A packed batch has no rows of its own for each sequence. */
+static void test_sequences_of_a_packed_batch_share_their_rows(void **state)
+{
+    (void)state;
+    clattn_problem problem;
+    clattn_problem_init(&problem, CLATTN_FORWARD, &(clattn_sizes){1 << 20, 4, 4, 1 << 20, 1 << 20, 16, 16});
+    must_refuse(&problem, CLATTN_FORWARD, "queries", "2^31");
+    problem.present[CLATTN_CU_SEQLENS_Q] = problem.present[CLATTN_CU_SEQLENS_K] = true;
+    clattn_problem_set_contiguous(&problem, false);
+    must_accept(&problem, CLATTN_FORWARD, "packed");
 }
 
 static void test_an_output_with_stride_0_over_several_elements_is_refused(void **state)
@@ -780,6 +842,7 @@ int main(void)
         cmocka_unit_test(test_an_output_of_one_element_an_axis_may_have_stride_0),
         cmocka_unit_test(test_wrong_whole_numbers_are_refused),
         cmocka_unit_test(test_wrong_floating_point_numbers_are_refused),
+        cmocka_unit_test(test_a_number_beyond_its_type_is_told_the_range),
         cmocka_unit_test(test_wrong_enumerators_are_refused),
         cmocka_unit_test(test_types_that_do_not_go_together_are_refused),
         cmocka_unit_test(test_query_heads_are_a_multiple_of_key_heads),
@@ -792,6 +855,8 @@ int main(void)
         cmocka_unit_test(test_strides_that_a_tensor_has_no_axis_for_are_ignored),
         cmocka_unit_test(test_a_span_beyond_the_address_space_is_refused),
         cmocka_unit_test(test_sizes_whose_product_overflows_are_refused),
+        cmocka_unit_test(test_more_rows_than_can_be_counted_are_refused),
+        cmocka_unit_test(test_sequences_of_a_packed_batch_share_their_rows),
         cmocka_unit_test(test_an_output_with_stride_0_over_several_elements_is_refused),
         cmocka_unit_test(test_every_tensor_has_its_shape_type_and_bytes),
         cmocka_unit_test(test_rows_of_sums_are_f64_in_f64),
