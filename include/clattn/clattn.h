@@ -321,7 +321,7 @@ CLATTN_API clattn_status clattn_context_create(cl_context cl, cl_device_id devic
 /* The same for programs with no OpenCL of their own: makes a cl_context on the
  * device that `selector` names, a part of its name or its index in the order
  * of clattn_device_count; NULL takes the first GPU, or else the first device.
- * A part of a name that fits two devices is refused. */
+ * A part of a name that fits two devices is refused, and so is an empty one. */
 CLATTN_API clattn_status clattn_context_open(const char *selector, clattn_context **context);
 
 /* Frees a context and its programs; NULL is allowed. Plans made from it must
@@ -340,7 +340,9 @@ CLATTN_API clattn_status clattn_context_describe(const clattn_context *context, 
 CLATTN_API int clattn_context_programs_built(const clattn_context *context);
 
 /* All OpenCL devices of all platforms: writes up to `capacity` of them and
- * returns how many there are through *count. No platform at all is count 0. */
+ * returns how many there are through *count. No platform at all is count 0; so
+ * are platforms without devices, but one that fails while no other has a device
+ * is an error that names it. */
 CLATTN_API clattn_status clattn_devices(clattn_device_info *infos, int capacity, int *count);
 
 /* Number of engines, and their names in order of merit; NULL past the end. */

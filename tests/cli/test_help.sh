@@ -62,6 +62,16 @@ test_no_platform_is_one_line() {
     unset OCL_ICD_VENDORS
 }
 
+# PoCL has no device where it has no folder to compile in.
+test_driver_without_a_device_is_named() {
+    HOME=/proc "$CLATTN" info >/dev/null 2>&1 && return
+    local home=$HOME
+    HOME=/proc
+    refuses 1 'no OpenCL device: none on platform .*' info
+    refuses 1 'no OpenCL device: none on platform .*' check
+    HOME=$home
+}
+
 test_answer_that_does_not_arrive_is_no_success() {
     [ -e /dev/full ] || return 0
     code=0
