@@ -212,10 +212,9 @@ static clattn_status count_tiles(const struct clattn_plan *plan, cl_command_queu
                                  const struct clattn_launch *launch, struct bindings *bindings, int64_t tiles,
                                  clattn_tile_count *count)
 {
-    cl_int error;
-    cl_mem memory = clCreateBuffer(plan->context->cl, CL_MEM_READ_WRITE, (size_t)tiles * 2 * sizeof(cl_int),
-                                   NULL, &error);
-    CLATTN_TRY(clattn_from_cl(error, "clCreateBuffer"));
+    cl_mem memory;
+    CLATTN_TRY(clattn_create_buffer(plan->context, "tile counts", CL_MEM_READ_WRITE,
+                                    (uint64_t)tiles * 2 * sizeof(cl_int), NULL, &memory));
     bindings->memory[SLOT_TILE_COUNTS] = memory;
     cl_event done = NULL;
     clattn_status status = set_arguments(plan, launch, bindings);

@@ -188,6 +188,20 @@ test_json_of_a_bad_result_is_still_one_object() {
     says '"ok":.*false'
 }
 
+# o has 1024 floats for each float of q, and is one row larger than what can be allocated at once.
+test_result_that_does_not_fit_the_device_is_named() {
+    local largest rows
+    largest=$("$CLATTN" info --json | sed -n 's/.*"max_allocation":[^0-9]*\([0-9]*\).*/\1/p' | head -n 1)
+    rows=$((largest / 4096 + 1))
+    npy "$work/q.npy" '<f4' "(1, 1, $rows, 1)" </dev/null
+    truncate -s "+$((4 * rows))" "$work/q.npy"
+    zeros 1 | npy "$work/k.npy" '<f4' '(1, 1, 1, 1)'
+    zeros 1024 | npy "$work/v.npy" '<f4' '(1, 1, 1, 1024)'
+    refuses 1 "^clattn: o: $((4096 * rows)) bytes, expected at most $largest" run forward --q "$work/q.npy" \
+        --k "$work/k.npy" --v "$work/v.npy" --device 0 --engine reference --out "$work/out"
+    [ ! -e "$work/out" ] || fail '--out was made'
+}
+
 test_no_queries_and_no_keys() {
     make_inputs
     zeros 0 | npy "$work/none.npy" '<f4' '(1, 1, 0, 2)'

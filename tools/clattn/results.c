@@ -46,7 +46,8 @@ static int fetch_result(device_run *device, const clattn_problem *problem, clatt
     size_t count = npy_count(result);
     void *elements = malloc(count * convert_size(stored) + 1);
     if (!elements)
-        return cli_fail("out of memory");
+        return cli_fail("%s: host memory for %zu bytes", clattn_tensor_name(tensor),
+                        count * convert_size(stored));
     int code = device_run_read(device, tensor, elements, count * convert_size(stored));
     for (size_t i = 0; code == CLI_OK && i < count; i++)
         convert_store(result->data, file_dtype, i, convert_load(elements, stored, i));
@@ -65,7 +66,7 @@ int results_fetch(device_run *device, const shapes *sizes, const clattn_problem 
         int64_t shape[NPY_MAX_RANK];
         int rank = shapes_of_result(sizes, tensor, shape);
         if (!npy_allocate(&results[t], type, rank, shape))
-            return cli_fail("out of memory");
+            return cli_fail("%s: host memory for its elements", clattn_tensor_name(tensor));
         int code = fetch_result(device, problem, tensor, &results[t]);
         if (code != CLI_OK)
             return code;

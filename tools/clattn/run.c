@@ -47,7 +47,8 @@ static int upload_input(run_state *state, clattn_tensor tensor)
     npy_array *array = &state->inputs[tensor];
     size_t bytes;
     void *copy = inputs_device_copy(&state->problem, tensor, array, &bytes);
-    int code = copy ? device_run_add(&state->device, tensor, copy, bytes) : cli_fail("out of memory");
+    int code = copy ? device_run_add(&state->device, tensor, copy, bytes)
+                    : cli_fail("%s: host memory for %zu bytes", clattn_tensor_name(tensor), bytes);
     free(copy);
     npy_release(array);
     return code;
