@@ -75,6 +75,11 @@ CLATTN_API const char *clattn_status_name(clattn_status status);
  * the library, valid until the thread's next clattn call. */
 CLATTN_API const char *clattn_message(void);
 
+/* All that the compiler said (up to 8 KiB) when a call of this thread last
+ * failed with CLATTN_BUILD_ERROR, of which the message has the first error. ""
+ * if none has. Owned by the library, valid until the thread's next clattn call. */
+CLATTN_API const char *clattn_build_log(void);
+
 /* "0.1.0": the version of the library that is linked. */
 CLATTN_API const char *clattn_version(void);
 

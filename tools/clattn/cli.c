@@ -36,7 +36,9 @@ int cli_usage(const char *command, const char *format, ...)
 int cli_library_failure(clattn_status status)
 {
     const char *message = clattn_message();
-    fprintf(stderr, "clattn: %s\n", message[0] ? message : clattn_status_name(status));
+    /* the library's word for it is the option's, without the dashes */
+    const bool logit = status == CLATTN_BUILD_ERROR && strncmp(message, "logit: ", 7) == 0;
+    fprintf(stderr, "clattn: %s%s\n", logit ? "--" : "", message[0] ? message : clattn_status_name(status));
     bool not_built_yet = status == CLATTN_UNSUPPORTED && strstr(message, "not built yet");
     return status == CLATTN_INVALID_ARGUMENT || not_built_yet ? CLI_USAGE : CLI_FAILED;
 }
