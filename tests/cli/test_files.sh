@@ -49,6 +49,22 @@ test_a_pipe_does_not_hang() {
     bad_q 'expected a regular file'
 }
 
+test_logit_file_that_is_no_file_does_not_hang() {
+    make_inputs
+    mkfifo "$work/pipe"
+    bad '--logit: .*/pipe: expected a regular file' forward --logit "$work/pipe"
+    bad '--logit: /dev/zero: expected a regular file' forward --logit /dev/zero
+    bad '--logit: .*: expected a regular file' forward --logit "$work"
+    bad '--bias: /dev/zero: expected a regular file' forward --bias /dev/zero
+    refuses 1 '--logit: .*/pipe: expected a regular file' check --logit "$work/pipe"
+    echo 'void clattn_logit(' >"$work/x.cl"
+    refuses 1 '--logit-data: .*/pipe: expected a regular file' check --logit "$work/x.cl" \
+        --logit-data "$work/pipe"
+    mkdir "$work/expected"
+    mkfifo "$work/expected/o.npy"
+    bad '--expect: .*/o.npy: expected a regular file' forward --expect "$work/expected"
+}
+
 test_damaged_files() {
     make_inputs
     : >"$work/x.npy"
