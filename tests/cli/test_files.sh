@@ -49,6 +49,18 @@ test_a_pipe_does_not_hang() {
     bad_q 'expected a regular file'
 }
 
+# Names of files are quoted in messages, and must not break the line or command the terminal.
+test_names_with_control_characters_stay_on_the_line() {
+    make_inputs
+    bad '--bias: .*/two\?lines\?\[1mé.npy: No such file' forward --bias "$work"/$'two\nlines\e[1mé.npy'
+    bad '--logit: .*/two\?lines: No such file' forward --logit "$work"/$'two\nlines'
+    refuses 2 "unknown option 'two\?lines'" run forward $'two\nlines'
+    refuses 2 "engine: 'two\?lines'" run forward "${inputs[@]}" --engine $'two\nlines'
+    succeeds run forward "${inputs[@]}" --out "$work"/$'two\nlines'
+    says '^wrote .*/two\?lines/o.npy'
+    [ -e "$work"/$'two\nlines/o.npy' ] || fail 'o is not there'
+}
+
 test_logit_file_that_is_no_file_does_not_hang() {
     make_inputs
     mkfifo "$work/pipe"

@@ -3,14 +3,22 @@
  */
 #include "cli.h"
 
+#include <ctype.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
+
+void cli_print_foreign(FILE *stream, const char *text)
+{
+    for (; *text; text++)
+        fputc(iscntrl((unsigned char)*text) ? '?' : *text, stream);
+}
 
 static void print_error(const char *format, va_list arguments)
 {
+    char text[8192];
+    vsnprintf(text, sizeof text, format, arguments);
     fputs("clattn: ", stderr);
-    vfprintf(stderr, format, arguments);
+    cli_print_foreign(stderr, text);
     fputc('\n', stderr);
 }
 

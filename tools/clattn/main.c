@@ -45,6 +45,10 @@ static int dispatch(int argc, char **argv)
         const subcommand *found = &SUBCOMMANDS[i];
         if (strcmp(argv[1], found->name) != 0)
             continue;
+        if (!found->run && cli_wants_help(argc - 1, argv + 1)) {
+            printf("usage: clattn %s\n\n%s\n", found->name, found->help);
+            return CLI_OK;
+        }
         if (!found->run)
             return cli_usage("clattn", "%s: not built yet", found->name);
         return found->run(argc - 1, argv + 1);
