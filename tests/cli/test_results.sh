@@ -89,9 +89,42 @@ test_out_that_cannot_be_written_leaves_nothing() {
     refuses 1 '--out: .*/lse.npy: cannot write' run forward "${inputs[@]}" --out "$work/out"
     [ "$(ls -A "$work/out")" = lse.npy ] || fail "files: $(ls -A "$work/out")"
     : >"$work/file"
-    refuses 1 '--out: .*/file: cannot make the directory' run forward "${inputs[@]}" --out "$work/file"
-    refuses 1 '--out: .*/file/x: cannot make the directory' run forward "${inputs[@]}" --out "$work/file/x"
+    refuses 1 '--out: .*/file: cannot make the directory: .*/file: Not a directory' run forward \
+        "${inputs[@]}" --out "$work/file"
+    refuses 1 '--out: .*/file/x/y: cannot make the directory: .*/file: Not a directory' run forward \
+        "${inputs[@]}" --out "$work/file/x/y"
     refuses 1 '--out: ' run forward "${inputs[@]}" --out ''
+}
+
+# to_nobody PATTERN: the last call's exit code is 1, for that reason and no other, and no result is there.
+to_nobody() {
+    [ "$code" -eq 1 ] || fail "exit code $code, expected 1"
+    has_one_error "^clattn: standard output: $1" || fail "one line with '$1' was expected"
+    [ -z "$(ls -A "$work/out" 2>/dev/null)" ] || fail "files: $(ls -A "$work/out")"
+}
+
+test_nothing_is_written_when_the_report_does_not_arrive() {
+    make_inputs
+    local call=("$CLATTN" run forward "${inputs[@]}" --out "$work/out")
+    code=0
+    "${call[@]}" >&- 2>"$work/stderr" || code=$?
+    to_nobody 'Bad file descriptor'
+    [ ! -e "$work/out" ] || fail '--out was made'
+    code=0
+    { "${call[@]}" 2>"$work/stderr" || echo $? >"$work/code"; } | exec sh -c 'exec <&-; sleep 1; cat >/dev/null 2>&1'
+    if [ -e "$work/code" ]; then
+        code=$(cat "$work/code")
+        to_nobody 'Broken pipe'
+    fi
+    rm -rf "$work/out"
+    [ -e /dev/full ] || return 0
+    code=0
+    "${call[@]}" >/dev/full 2>"$work/stderr" || code=$?
+    to_nobody 'No space left'
+    code=0
+    "${call[@]}" <&- 2>&- >"$work/stdout" || code=$?
+    [ "$code" -eq 0 ] || fail "exit code $code without stdin and stderr"
+    [ -e "$work/out/o.npy" ] || fail 'o was not written'
 }
 
 test_expect_compares_what_is_there() {

@@ -4,6 +4,7 @@
 #include "cli.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -49,6 +50,13 @@ int cli_library_failure(clattn_status status)
     fprintf(stderr, "clattn: %s%s\n", logit ? "--" : "", message[0] ? message : clattn_status_name(status));
     bool not_built_yet = status == CLATTN_UNSUPPORTED && strstr(message, "not built yet");
     return status == CLATTN_INVALID_ARGUMENT || not_built_yet ? CLI_USAGE : CLI_FAILED;
+}
+
+int cli_flush(void)
+{
+    if (fflush(stdout) != 0 || ferror(stdout))
+        return cli_fail("standard output: %s", strerror(errno));
+    return CLI_OK;
 }
 
 bool cli_wants_help(int argc, char **argv)

@@ -28,6 +28,9 @@ int cli_library_failure(clattn_status status);
  * command the terminal. */
 void cli_print_foreign(FILE *stream, const char *text);
 
+/* Sends what was printed on its way. An answer that does not arrive (a full disk behind stdout) is no success. */
+int cli_flush(void);
+
 /* True if the arguments of a subcommand ask for its help. */
 bool cli_wants_help(int argc, char **argv);
 
