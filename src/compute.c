@@ -85,26 +85,35 @@ static clattn_status check_arrays(const clattn_problem *p, void *const arrays[])
     return check_entries(p, arrays);
 }
 
-static clattn_status create_buffer(cl_context cl, size_t bytes, void *host, cl_mem *memory)
+static size_t bytes_of(const clattn_problem *p, int tensor)
 {
-    cl_int error;
-    *memory = clCreateBuffer(cl, CL_MEM_READ_WRITE | (host ? CL_MEM_COPY_HOST_PTR : 0), bytes, host, &error);
-    return clattn_from_cl(error, "clCreateBuffer");
+    return p->present[tensor] ? clattn_problem_bytes(p, (clattn_tensor)tensor) : 0;
+}
+
+/* The one that is too large is named before gigabytes of others are copied. */
+static clattn_status check_allocations(const clattn_context *context, const clattn_problem *p,
+                                       uint64_t workspace_bytes)
+{
+    for (int t = 0; t < CLATTN_TENSOR_COUNT; t++)
+        CLATTN_TRY(clattn_check_allocation(context, clattn_tensor_name((clattn_tensor)t), bytes_of(p, t)));
+    return clattn_check_allocation(context, "workspace", workspace_bytes);
 }
 
 /* Results are copied in as well: what lies between their rows must come back unchanged. */
 static clattn_status create_buffers(clattn_context *context, const clattn_problem *p, void *const arrays[],
                                     struct work *work)
 {
-    for (int t = 0; t < CLATTN_TENSOR_COUNT; t++) {
-        const size_t bytes = p->present[t] ? clattn_problem_bytes(p, (clattn_tensor)t) : 0;
-        if (bytes > 0)
-            CLATTN_TRY(create_buffer(context->cl, bytes, arrays[t], &work->buffers[t].memory));
-    }
     clattn_plan_info info;
     CLATTN_TRY(clattn_plan_describe(work->plan, &info));
-    return info.workspace_bytes ? create_buffer(context->cl, info.workspace_bytes, NULL, &work->workspace)
-                                : CLATTN_SUCCESS;
+    CLATTN_TRY(check_allocations(context, p, info.workspace_bytes));
+    for (int t = 0; t < CLATTN_TENSOR_COUNT; t++)
+        if (bytes_of(p, t) > 0)
+            CLATTN_TRY(clattn_create_buffer(context, clattn_tensor_name((clattn_tensor)t), CL_MEM_READ_WRITE,
+                                            bytes_of(p, t), arrays[t], &work->buffers[t].memory));
+    if (info.workspace_bytes == 0)
+        return CLATTN_SUCCESS;
+    return clattn_create_buffer(context, "workspace", CL_MEM_READ_WRITE, info.workspace_bytes, NULL,
+                                &work->workspace);
 }
 
 static bool is_result(const clattn_problem *p, clattn_operation operation, const struct work *work,

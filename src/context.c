@@ -1,6 +1,8 @@
 /* Contexts: made on the caller's OpenCL context or on one of their own. */
 #include "context.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "device.h"
@@ -69,9 +71,12 @@ void clattn_context_release(clattn_context *context)
     free(context);
 }
 
-cl_context clattn_context_cl(const clattn_context *context) { return context->cl; }
+cl_context clattn_context_cl(const clattn_context *context) { return context ? context->cl : NULL; }
 
-cl_device_id clattn_context_device(const clattn_context *context) { return context->device.id; }
+cl_device_id clattn_context_device(const clattn_context *context)
+{
+    return context ? context->device.id : NULL;
+}
 
 clattn_status clattn_context_describe(const clattn_context *context, clattn_device_info *info)
 {
@@ -83,5 +88,29 @@ clattn_status clattn_context_describe(const clattn_context *context, clattn_devi
 
 int clattn_context_programs_built(const clattn_context *context)
 {
-    return clattn_program_store_built(&context->programs);
+    return context ? clattn_program_store_built(&context->programs) : 0;
+}
+
+clattn_status clattn_check_allocation(const clattn_context *context, const char *name, uint64_t bytes)
+{
+    if (bytes <= context->device.max_allocation)
+        return CLATTN_SUCCESS;
+    return clattn_fail(CLATTN_OUT_OF_MEMORY,
+                       "%s: %" PRIu64 " bytes, expected at most %" PRIu64 ", the largest allocation of %s",
+                       name, bytes, context->device.max_allocation, context->device.name);
+}
+
+clattn_status clattn_create_buffer(const clattn_context *context, const char *name, cl_mem_flags flags,
+                                   uint64_t bytes, void *host, cl_mem *memory)
+{
+    *memory = NULL;
+    CLATTN_TRY(clattn_check_allocation(context, name, bytes));
+    cl_int error;
+    *memory =
+        clCreateBuffer(context->cl, flags | (host ? CL_MEM_COPY_HOST_PTR : 0), (size_t)bytes, host, &error);
+    char call[256];
+    snprintf(call, sizeof call,
+             "%s: clCreateBuffer of %" PRIu64 " bytes on %.100s, which has %" PRIu64 " in all", name, bytes,
+             context->device.name, context->device.global_memory);
+    return clattn_from_cl(error, call);
 }

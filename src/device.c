@@ -2,6 +2,7 @@
 #include "device.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,12 +73,27 @@ clattn_status clattn_device_read(cl_device_id device, clattn_device_info *info)
     return CLATTN_SUCCESS;
 }
 
+static void read_platform_name(cl_platform_id platform, char name[128])
+{
+    if (clGetPlatformInfo(platform, CL_PLATFORM_NAME, 128, name, NULL) != CL_SUCCESS)
+        snprintf(name, 128, "?");
+}
+
+/* What a platform that failed has said; another may have the device that is wanted. */
+struct platform_failure {
+    cl_platform_id platform;
+    cl_int error; /* CL_SUCCESS: none has failed */
+};
+
 /* Appends the devices of one platform; a platform without devices is no error. */
 static clattn_status list_platform(cl_platform_id platform, clattn_device_info *infos, int capacity,
-                                   int *count)
+                                   int *count, struct platform_failure *failure)
 {
     cl_uint devices = 0;
-    if (clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, NULL, &devices) != CL_SUCCESS || devices == 0)
+    const cl_int error = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, NULL, &devices);
+    if (error != CL_SUCCESS && error != CL_DEVICE_NOT_FOUND)
+        *failure = (struct platform_failure){platform, error};
+    if (error != CL_SUCCESS || devices == 0)
         return CLATTN_SUCCESS;
     cl_device_id *ids = malloc(devices * sizeof *ids);
     if (!ids)
@@ -105,10 +121,16 @@ clattn_status clattn_devices(clattn_device_info *infos, int capacity, int *count
     if (!ids)
         return clattn_fail(CLATTN_OUT_OF_MEMORY, "host memory for %u platforms", platforms);
     clattn_status status = clattn_from_cl(clGetPlatformIDs(platforms, ids, NULL), "clGetPlatformIDs");
+    struct platform_failure failure = {NULL, CL_SUCCESS};
     for (cl_uint i = 0; i < platforms && status == CLATTN_SUCCESS; i++)
-        status = list_platform(ids[i], infos, infos ? capacity : 0, count);
+        status = list_platform(ids[i], infos, infos ? capacity : 0, count, &failure);
     free(ids);
-    return status;
+    if (status != CLATTN_SUCCESS || *count > 0 || failure.error == CL_SUCCESS)
+        return status;
+    char name[128], call[192];
+    read_platform_name(failure.platform, name);
+    snprintf(call, sizeof call, "clGetDeviceIDs of platform '%s'", name);
+    return clattn_from_cl(failure.error, call);
 }
 
 static bool contains_ignoring_case(const char *text, const char *part)
@@ -126,7 +148,9 @@ static bool contains_ignoring_case(const char *text, const char *part)
 
 static clattn_status pick(const char *selector, const clattn_device_info *infos, int count, int *picked)
 {
-    if (!selector || !*selector) {
+    if (selector && !*selector)
+        return clattn_fail(CLATTN_INVALID_ARGUMENT, "device: '', expected an index or a part of a name");
+    if (!selector) {
         *picked = 0;
         for (int i = count - 1; i >= 0; i--)
             if (infos[i].is_gpu)
@@ -158,14 +182,34 @@ static clattn_status pick(const char *selector, const clattn_device_info *infos,
     return CLATTN_SUCCESS;
 }
 
+/* A driver may be there and find nothing: no such hardware, no rights, or (PoCL) no folder to compile in. */
+static clattn_status no_device(void)
+{
+    cl_platform_id platforms[8];
+    cl_uint count = 0;
+    if (clGetPlatformIDs(8, platforms, &count) != CL_SUCCESS || count == 0)
+        return clattn_fail(
+            CLATTN_UNSUPPORTED,
+            "no OpenCL device: expected an installed OpenCL platform (on Debian, pocl-opencl-icd)");
+    char names[600] = "";
+    for (cl_uint i = 0; i < count && i < 8; i++) {
+        char name[128];
+        read_platform_name(platforms[i], name);
+        const size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s'%.60s'", i ? ", " : "", name);
+    }
+    return clattn_fail(CLATTN_UNSUPPORTED,
+                       "no OpenCL device: none on platform %s; expected hardware for it, the right to use "
+                       "it, and for PoCL a HOME or POCL_CACHE_DIR that can be written",
+                       names);
+}
+
 clattn_status clattn_device_find(const char *selector, clattn_device_info *info)
 {
     int count = 0;
     CLATTN_TRY(clattn_devices(NULL, 0, &count));
     if (count == 0)
-        return clattn_fail(
-            CLATTN_UNSUPPORTED,
-            "no OpenCL device: expected an installed OpenCL platform (on Debian, pocl-opencl-icd)");
+        return no_device();
     clattn_device_info *infos = calloc((size_t)count, sizeof *infos);
     if (!infos)
         return clattn_fail(CLATTN_OUT_OF_MEMORY, "host memory for %d devices", count);

@@ -12,7 +12,40 @@
 struct bindings {
     cl_mem memory[SLOT_COUNT];
     struct buffer_offsets offsets;
+    struct clattn_place places[CLATTN_TENSOR_COUNT + 1]; /* tensors with elements, and the workspace */
+    int place_count;
 };
+
+/* What the forward part of a backward call writes, its backward part reads. */
+static bool is_read_again(const struct clattn_plan *plan, clattn_tensor tensor)
+{
+    const bool backward = (USED_BY(plan->operation) & USED_BY_GRADIENTS) != 0;
+    return backward && tensor >= CLATTN_O && tensor <= CLATTN_TLSE;
+}
+
+static struct clattn_place place_of(const struct clattn_plan *plan, clattn_tensor tensor,
+                                    const clattn_buffer *buffer)
+{
+    const struct clattn_extent extent = clattn_tensor_extent(&plan->problem, tensor);
+    const bool written = clattn_problem_is_output(&plan->problem, plan->operation, tensor);
+    return (struct clattn_place){
+        .name = clattn_tensor_name(tensor),
+        .buffer = *buffer,
+        .bytes = clattn_problem_bytes(&plan->problem, tensor),
+        .element = clattn_problem_element_size(&plan->problem, tensor),
+        .dense = clattn_extent_is_dense(&extent),
+        .read = !written || is_read_again(plan, tensor),
+        .written = written,
+    };
+}
+
+static clattn_status bind_place(const struct clattn_plan *plan, const struct clattn_place *place,
+                                struct bindings *bindings)
+{
+    CLATTN_TRY(clattn_check_memory(plan->context, place));
+    bindings->places[bindings->place_count++] = *place;
+    return CLATTN_SUCCESS;
+}
 
 static clattn_status bind_tensor(const struct clattn_plan *plan, clattn_tensor tensor,
                                  const clattn_buffer *buffer, struct bindings *bindings)
@@ -35,7 +68,8 @@ static clattn_status bind_tensor(const struct clattn_plan *plan, clattn_tensor t
         return clattn_fail(CLATTN_INVALID_ARGUMENT,
                            "%s: offset %zu, expected a multiple of the element size %zu", name,
                            buffer->offset, element);
-    CLATTN_TRY(clattn_check_memory(plan->context, name, buffer, bytes));
+    const struct clattn_place place = place_of(plan, tensor, buffer);
+    CLATTN_TRY(bind_place(plan, &place, bindings));
     bindings->memory[tensor] = buffer->memory;
     bindings->offsets.at[tensor] = buffer->offset / element;
     return CLATTN_SUCCESS;
@@ -56,7 +90,7 @@ static void bind_scratch(const struct clattn_plan *plan, cl_mem workspace, struc
 static clattn_status bind_tensors(const struct clattn_plan *plan, const clattn_buffer *buffers,
                                   struct bindings *bindings)
 {
-    *bindings = (struct bindings){{NULL}, {{0}}};
+    *bindings = (struct bindings){.place_count = 0};
     for (int t = 0; t < CLATTN_TENSOR_COUNT; t++)
         CLATTN_TRY(bind_tensor(plan, (clattn_tensor)t, &buffers[t], bindings));
     return CLATTN_SUCCESS;
@@ -67,15 +101,16 @@ static clattn_status bind(const struct clattn_plan *plan, const clattn_buffer *b
 {
     CLATTN_TRY(bind_tensors(plan, buffers, bindings));
     if (plan->workspace_bytes == 0)
-        return CLATTN_SUCCESS;
+        return clattn_check_apart(bindings->places, bindings->place_count);
     if (!workspace)
         return clattn_fail(CLATTN_INVALID_ARGUMENT,
                            "workspace: NULL, expected a cl_mem of %" PRIu64 " bytes or more",
                            plan->workspace_bytes);
-    const clattn_buffer whole = {workspace, 0};
-    CLATTN_TRY(clattn_check_memory(plan->context, "workspace", &whole, plan->workspace_bytes));
+    const struct clattn_place scratch = {"workspace", {workspace, 0}, plan->workspace_bytes, 1, true, true,
+                                         true};
+    CLATTN_TRY(bind_place(plan, &scratch, bindings));
     bind_scratch(plan, workspace, bindings);
-    return CLATTN_SUCCESS;
+    return clattn_check_apart(bindings->places, bindings->place_count);
 }
 
 static clattn_status set_arguments(const struct clattn_plan *plan, const struct clattn_launch *launch,
@@ -142,7 +177,7 @@ clattn_status clattn_enqueue(const clattn_plan *plan, cl_command_queue queue,
                              cl_uint wait_count, const cl_event *wait_list, cl_event *event)
 {
     CLATTN_TRY(check_call(plan, queue, buffers));
-    CLATTN_TRY(clattn_check_wait_list(wait_count, wait_list));
+    CLATTN_TRY(clattn_check_wait_list(plan->context, wait_count, wait_list));
     struct bindings bindings;
     CLATTN_TRY(bind(plan, buffers, workspace, &bindings));
     if (plan->launch_count == 0)
@@ -177,10 +212,9 @@ static clattn_status count_tiles(const struct clattn_plan *plan, cl_command_queu
                                  const struct clattn_launch *launch, struct bindings *bindings, int64_t tiles,
                                  clattn_tile_count *count)
 {
-    cl_int error;
-    cl_mem memory = clCreateBuffer(plan->context->cl, CL_MEM_READ_WRITE, (size_t)tiles * 2 * sizeof(cl_int),
-                                   NULL, &error);
-    CLATTN_TRY(clattn_from_cl(error, "clCreateBuffer"));
+    cl_mem memory;
+    CLATTN_TRY(clattn_create_buffer(plan->context, "tile counts", CL_MEM_READ_WRITE,
+                                    (uint64_t)tiles * 2 * sizeof(cl_int), NULL, &memory));
     bindings->memory[SLOT_TILE_COUNTS] = memory;
     cl_event done = NULL;
     clattn_status status = set_arguments(plan, launch, bindings);

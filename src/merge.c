@@ -61,13 +61,27 @@ static clattn_status check_sizes(const clattn_merge_sizes *sizes)
                            "queries: %" PRId64 " in %" PRId64 " x %" PRId64
                            " heads, expected less than 2^31 rows in all",
                            sizes->queries, sizes->batch, sizes->heads);
+    const double rows = (double)sizes->batch * (double)sizes->heads * (double)sizes->queries;
+    if (rows * (double)sizes->tangents * (double)sizes->head_dim_v * 8 > 4e18)
+        return clattn_fail(CLATTN_INVALID_ARGUMENT,
+                           "tangents: %" PRId64 " of %g rows of %" PRId64
+                           ", expected less than 2^59 elements",
+                           sizes->tangents, rows, sizes->head_dim_v);
     if (!clattn_dtype_name(sizes->dtype))
         return clattn_fail(CLATTN_INVALID_ARGUMENT, "dtype: %d, expected a clattn_dtype", (int)sizes->dtype);
     return CLATTN_SUCCESS;
 }
 
+static struct clattn_place place_of(const clattn_merge_sizes *sizes, const clattn_partial *partial, int array,
+                                    const char *name, bool written)
+{
+    return (struct clattn_place){
+        name,   *array_of(partial, array), bytes_of(sizes, array), element_of(sizes, array), true, !written,
+        written};
+}
+
 static clattn_status check_partial(const clattn_context *context, const clattn_merge_sizes *sizes,
-                                   const clattn_partial *partial, const char *which)
+                                   const clattn_partial *partial, const char *which, bool written)
 {
     for (int array = 0; array < ARRAYS; array++) {
         const clattn_buffer *buffer = array_of(partial, array);
@@ -82,8 +96,38 @@ static clattn_status check_partial(const clattn_context *context, const clattn_m
         if (buffer->offset % element_of(sizes, array) != 0)
             return clattn_fail(CLATTN_INVALID_ARGUMENT, "%s: offset %zu, expected a multiple of %zu", name,
                                buffer->offset, element_of(sizes, array));
-        CLATTN_TRY(clattn_check_memory(context, name, buffer, bytes));
+        const struct clattn_place place = place_of(sizes, partial, array, name, written);
+        CLATTN_TRY(clattn_check_memory(context, &place));
     }
+    return CLATTN_SUCCESS;
+}
+
+static bool is_there(const clattn_merge_sizes *sizes, const clattn_partial *partial, int array)
+{
+    return array_of(partial, array)->memory && bytes_of(sizes, array) > 0;
+}
+
+static bool same_place(const clattn_buffer *a, const clattn_buffer *b)
+{
+    return a->memory == b->memory && a->offset == b->offset;
+}
+
+/* An array of the result may take the place of the same array of a part, and shares no byte with any other. */
+static clattn_status check_result_apart(const clattn_merge_sizes *sizes, const clattn_partial *merged,
+                                        const clattn_partial *other, const char *which)
+{
+    for (int array = 0; array < ARRAYS; array++)
+        for (int second = 0; second < ARRAYS; second++) {
+            if (!is_there(sizes, merged, array) || !is_there(sizes, other, second) ||
+                (array == second && same_place(array_of(merged, array), array_of(other, second))))
+                continue;
+            const struct clattn_place result = place_of(sizes, merged, array, "", true);
+            const struct clattn_place place = place_of(sizes, other, second, "", false);
+            if (clattn_places_overlap(&result, &place))
+                return clattn_fail(CLATTN_INVALID_ARGUMENT,
+                                   "merged %s: overlaps %s %s, expected its very place or another",
+                                   array_names[array], which, array_names[second]);
+        }
     return CLATTN_SUCCESS;
 }
 
@@ -135,11 +179,14 @@ clattn_status clattn_enqueue_merge(clattn_context *context, cl_command_queue que
                            : !second ? "second"
                                      : "merged");
     CLATTN_TRY(clattn_check_queue(context, queue));
-    CLATTN_TRY(clattn_check_wait_list(wait_count, wait_list));
+    CLATTN_TRY(clattn_check_wait_list(context, wait_count, wait_list));
     CLATTN_TRY(check_sizes(sizes));
-    CLATTN_TRY(check_partial(context, sizes, first, "first"));
-    CLATTN_TRY(check_partial(context, sizes, second, "second"));
-    CLATTN_TRY(check_partial(context, sizes, merged, "merged"));
+    CLATTN_TRY(check_partial(context, sizes, first, "first", false));
+    CLATTN_TRY(check_partial(context, sizes, second, "second", false));
+    CLATTN_TRY(check_partial(context, sizes, merged, "merged", true));
+    CLATTN_TRY(check_result_apart(sizes, merged, first, "first"));
+    CLATTN_TRY(check_result_apart(sizes, merged, second, "second"));
+    CLATTN_TRY(check_result_apart(sizes, merged, merged, "merged"));
     const size_t rows = (size_t)rows_of(sizes);
     if (rows == 0)
         return clattn_from_cl(clEnqueueMarkerWithWaitList(queue, wait_count, wait_list, event),

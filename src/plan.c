@@ -72,10 +72,8 @@ static clattn_status create_params(struct clattn_plan *plan)
     fill_params(&plan->problem, &params);
     params.slices = plan->slices;
     params.splits = plan->splits;
-    cl_int error;
-    plan->params = clCreateBuffer(plan->context->cl, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, sizeof params,
-                                  &params, &error);
-    return clattn_from_cl(error, "clCreateBuffer");
+    return clattn_create_buffer(plan->context, "facts of the plan", CL_MEM_READ_ONLY, sizeof params, &params,
+                                &plan->params);
 }
 
 static clattn_status make(struct clattn_plan *plan)

@@ -12,9 +12,15 @@
 #define MAX_HEAD_DIM (INT64_C(1) << 16)
 #define MAX_TANGENTS INT64_C(1024)
 #define MAX_STRIDE (INT64_C(1) << 44)
+#define MAX_LOGIT_DATA (INT64_C(1) << 44)
 
 void clattn_problem_init(clattn_problem *problem, clattn_operation operation, const clattn_sizes *sizes)
 {
+    if (!problem)
+        return;
+    *problem = (clattn_problem){.batch = 0};
+    if (!sizes || !clattn_operation_name(operation))
+        return;
     *problem = (clattn_problem){
         .batch = sizes->batch,
         .heads_q = sizes->heads_q,
@@ -59,6 +65,8 @@ static clattn_strides contiguous(const int64_t shape[4], bool seq_major)
 
 void clattn_problem_set_contiguous(clattn_problem *problem, bool seq_major)
 {
+    if (!problem)
+        return;
     for (int t = 0; t < CLATTN_TENSOR_COUNT; t++) {
         const enum clattn_axes axes = clattn_tensor_facts((clattn_tensor)t)->axes;
         const bool pairwise = axes == AXES_PAIRS || axes == AXES_BLOCKS;
@@ -78,6 +86,18 @@ static clattn_status check_size(const char *name, int64_t value, int64_t least, 
                        value, least, most);
 }
 
+/* Work-items and scratch go by the rows of all heads: within 2^31 of them no product of theirs leaves 64 bits. */
+static clattn_status check_rows(const clattn_problem *p, const char *name, int64_t heads, int64_t rows)
+{
+    const int64_t batch = p->present[CLATTN_CU_SEQLENS_Q] ? 1 : p->batch;
+    if ((double)batch * (double)heads * (double)rows < 2147483648.0)
+        return CLATTN_SUCCESS;
+    return clattn_fail(CLATTN_INVALID_ARGUMENT,
+                       "%s: %" PRId64 " in %" PRId64 " x %" PRId64
+                       " heads, expected less than 2^31 rows in all",
+                       name, rows, batch, heads);
+}
+
 static clattn_status check_sizes(const clattn_problem *p)
 {
     CLATTN_TRY(check_size("batch", p->batch, 0, MAX_BATCH_OR_HEADS));
@@ -92,7 +112,8 @@ static clattn_status check_sizes(const clattn_problem *p)
         return clattn_fail(CLATTN_INVALID_ARGUMENT,
                            "heads_q: %" PRId64 ", expected a multiple of heads_kv, which is %" PRId64,
                            p->heads_q, p->heads_kv);
-    return CLATTN_SUCCESS;
+    CLATTN_TRY(check_rows(p, "queries", p->heads_q, p->queries));
+    return check_rows(p, "keys", p->heads_kv, p->keys);
 }
 
 static clattn_status check_dtypes(const clattn_problem *p)
@@ -110,12 +131,15 @@ static clattn_status check_dtypes(const clattn_problem *p)
 
 static clattn_status check_numbers(const clattn_problem *p)
 {
-    const double largest = p->dtype == CLATTN_F64 ? 1.7976931348623157e308 : 3.4028234663852886e38;
+    const bool wide = p->dtype == CLATTN_F64;
+    const double largest = wide ? 1.7976931348623157e308 : 3.4028234663852886e38;
+    const char *type = wide ? "f64" : "f32";
     if (!isfinite(p->scale) || fabs(p->scale) > largest)
-        return clattn_fail(CLATTN_INVALID_ARGUMENT, "scale: %g, expected a finite number", p->scale);
+        return clattn_fail(CLATTN_INVALID_ARGUMENT, "scale: %g, expected -%g .. %g, the range of %s",
+                           p->scale, largest, largest, type);
     if (!isfinite(p->softcap) || p->softcap < 0 || p->softcap > largest)
-        return clattn_fail(CLATTN_INVALID_ARGUMENT, "softcap: %g, expected a finite number >= 0 (0 is none)",
-                           p->softcap);
+        return clattn_fail(CLATTN_INVALID_ARGUMENT, "softcap: %g, expected 0 (none) .. %g, the range of %s",
+                           p->softcap, largest, type);
     if (p->softcap > 0 && p->dtype != CLATTN_F64 && (float)p->softcap == 0)
         return clattn_fail(CLATTN_INVALID_ARGUMENT, "softcap: %g, expected 0 or a number that f32 can hold",
                            p->softcap);
@@ -177,27 +201,12 @@ static clattn_status check_presence(const clattn_problem *p, clattn_operation op
 
 static const char *const axis_names[] = {"tangent", "batch", "head", "row", "column"};
 
-/* Axes of more than one element, the smallest stride first. */
-static int sorted_axes(const struct clattn_extent *extent, int axes[5])
-{
-    int count = 0;
-    for (int axis = 0; axis < 5; axis++) {
-        if (extent->size[axis] <= 1)
-            continue;
-        int at = count++;
-        for (; at > 0 && extent->stride[axes[at - 1]] > extent->stride[axis]; at--)
-            axes[at] = axes[at - 1];
-        axes[at] = axis;
-    }
-    return count;
-}
-
 /* No two elements of an output may share memory: each axis steps over all that the axes of smaller stride span. */
 static clattn_status check_overlap(clattn_tensor tensor, const struct clattn_extent *extent)
 {
     int axes[5];
     int64_t span = 1;
-    const int count = sorted_axes(extent, axes);
+    const int count = clattn_sorted_axes(extent, axes);
     for (int i = 0; i < count; i++) {
         const int64_t size = extent->size[axes[i]], stride = extent->stride[axes[i]];
         if (stride < span)
@@ -243,6 +252,7 @@ static clattn_status check_options(const clattn_problem *p)
     if (p->present[CLATTN_CU_SEQLENS_Q] && p->present[CLATTN_KV_LENGTHS])
         return clattn_fail(CLATTN_INVALID_ARGUMENT,
                            "kv_lengths: present with cu_seqlens_q, expected one of them");
+    CLATTN_TRY(check_size("logit_data_count", p->logit_data_count, 0, MAX_LOGIT_DATA));
     if (p->present[CLATTN_LOGIT_DATA] && !p->logit)
         return clattn_fail(CLATTN_INVALID_ARGUMENT, "logit_data: present without logit");
     if (!p->present[CLATTN_BLOCK_MASK])

@@ -76,11 +76,11 @@ static const char *find_source(const struct clattn_program_spec *spec, const cha
     return NULL;
 }
 
-/* One program source out of the spec's files, each behind a #line with its name. */
+/* One program source out of the spec's files, each behind a #line with its name, and `end` behind the last. */
 static clattn_status create_program(clattn_context *context, const struct clattn_program_spec *spec,
-                                    cl_program *program)
+                                    const char *end, cl_program *program)
 {
-    const char *texts[2 * CLATTN_MAX_SOURCES];
+    const char *texts[2 * CLATTN_MAX_SOURCES + 1];
     char lines[CLATTN_MAX_SOURCES][96];
     for (int i = 0; i < spec->source_count; i++) {
         const char *text = find_source(spec, spec->sources[i]);
@@ -90,8 +90,10 @@ static clattn_status create_program(clattn_context *context, const struct clattn
         texts[2 * i] = lines[i];
         texts[2 * i + 1] = text;
     }
+    texts[2 * spec->source_count] = end;
     cl_int error;
-    *program = clCreateProgramWithSource(context->cl, 2 * (cl_uint)spec->source_count, texts, NULL, &error);
+    *program =
+        clCreateProgramWithSource(context->cl, 2 * (cl_uint)spec->source_count + 1, texts, NULL, &error);
     return clattn_from_cl(error, "clCreateProgramWithSource");
 }
 
@@ -103,12 +105,13 @@ static int count_lines(const char *text)
     return lines;
 }
 
-/* Which of the spec's sources holds line `line` of the program as it was handed over, and its line there. */
+/* Which of the spec's sources holds line `line` of the program as it was handed over, and its line there; what
+ * follows the last counts as its lines, as it does under #line. */
 static const char *locate_line(const struct clattn_program_spec *spec, int line, int *line_there)
 {
     for (int i = 0; i < spec->source_count; i++) {
         const int lines = 2 + count_lines(find_source(spec, spec->sources[i])); /* 2: "\n#line ...\n" */
-        if (line <= lines) {
+        if (line <= lines || i == spec->source_count - 1) {
             *line_there = line - 2;
             return spec->sources[i];
         }
@@ -139,30 +142,97 @@ static void name_lines(const struct clattn_program_spec *spec, const char *log, 
     named[used] = 0;
 }
 
+/* What the compiler has said, as far as there is room for it. */
+static void read_log(clattn_context *context, const struct clattn_program_spec *spec, cl_program program,
+                     char log[CLATTN_LOG_SIZE])
+{
+    const cl_device_id device = context->device.id;
+    size_t length = 0;
+    log[0] = 0;
+    if (clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, 0, NULL, &length) != CL_SUCCESS)
+        return;
+    char *whole = calloc(1, length + 1);
+    if (whole &&
+        clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, length, whole, NULL) == CL_SUCCESS)
+        name_lines(spec, whole, log, CLATTN_LOG_SIZE);
+    free(whole);
+}
+
+static bool has(const char *line, size_t length, const char *word)
+{
+    const char *found = strstr(line, word);
+    return found && found + strlen(word) <= line + length;
+}
+
+/* The log's first line that has both words; NULL if none has. */
+static const char *find_line(const char *log, const char *word, const char *other, int *length)
+{
+    for (const char *line = log; *line; line += *length + (line[*length] == '\n')) {
+        *length = (int)strcspn(line, "\n");
+        if (*length > 0 && has(line, (size_t)*length, word) && has(line, (size_t)*length, other))
+            return line;
+    }
+    return NULL;
+}
+
+/* The line that says most: the first error in the source that is to be blamed, or anywhere, or what there is. */
+static const char *first_error(const char *log, const char *source, int *length)
+{
+    const char *line = find_line(log, "error:", source, length);
+    if (!line)
+        line = find_line(log, "error", "", length);
+    if (!line)
+        line = find_line(log, "", "", length);
+    *length = line ? *length : 0;
+    return line ? line : "";
+}
+
+/* The caller's function as it must be, behind its text: one of another kind conflicts with it, and a text that stops
+ * too soon has it swallowed, both at a line of that text. */
+static const char logit_prototype[] =
+    "\nvoid clattn_logit(real x, int b, int h, int i, int j, __global const float *data, real *y, real *dy,"
+    " real *ddy);\n";
+
+/* Whether the caller's logit function is to blame: compiled alone, it cannot fail over what follows it. */
+static bool is_logit_to_blame(clattn_context *context, const struct clattn_program_spec *spec, char *log)
+{
+    struct clattn_program_spec alone = *spec;
+    alone.source_count = 0;
+    while (strcmp(alone.sources[alone.source_count++], CLATTN_LOGIT_SOURCE) != 0)
+        ;
+    cl_program program;
+    if (create_program(context, &alone, logit_prototype, &program) != CLATTN_SUCCESS)
+        return false;
+    const bool fails =
+        clBuildProgram(program, 1, &context->device.id, alone.options, NULL, NULL) != CL_SUCCESS;
+    if (fails)
+        read_log(context, &alone, program, log);
+    clReleaseProgram(program);
+    return fails;
+}
+
 static clattn_status build_failure(clattn_context *context, const struct clattn_program_spec *spec,
                                    cl_program program, cl_int error)
 {
-    static const size_t longest = 4096;
-    char *log = calloc(1, longest + 1);
-    size_t length = 0;
-    if (log && clGetProgramBuildInfo(program, context->device.id, CL_PROGRAM_BUILD_LOG, 0, NULL, &length) ==
-                   CL_SUCCESS) {
-        char *whole = calloc(1, length + 1);
-        if (whole && clGetProgramBuildInfo(program, context->device.id, CL_PROGRAM_BUILD_LOG, length, whole,
-                                           NULL) == CL_SUCCESS)
-            name_lines(spec, whole, log, longest + 1);
-        free(whole);
+    char *log = clattn_build_log_to_fill();
+    int length;
+    read_log(context, spec, program, log);
+    if (spec->logit && !strstr(spec->logit, "clattn_logit"))
+        return clattn_fail(CLATTN_BUILD_ERROR, "logit: does not define clattn_logit");
+    if (spec->logit && is_logit_to_blame(context, spec, log)) {
+        const char *line = first_error(log, CLATTN_LOGIT_SOURCE ":", &length);
+        return clattn_fail(CLATTN_BUILD_ERROR, "logit: does not compile on %s: %.*s", context->device.name,
+                           length, line);
     }
-    clattn_fail(CLATTN_BUILD_ERROR, "clBuildProgram: error %d on %s: %s", (int)error, context->device.name,
-                log ? log : "");
-    free(log);
-    return CLATTN_BUILD_ERROR;
+    const char *line = first_error(log, "", &length);
+    return clattn_fail(CLATTN_BUILD_ERROR, "clBuildProgram: error %d on %s: %.*s", (int)error,
+                       context->device.name, length, line);
 }
 
 static clattn_status build(clattn_context *context, const struct clattn_program_spec *spec,
                            cl_program *program)
 {
-    CLATTN_TRY(create_program(context, spec, program));
+    CLATTN_TRY(create_program(context, spec, "", program));
     const cl_int error = clBuildProgram(*program, 1, &context->device.id, spec->options, NULL, NULL);
     if (error == CL_SUCCESS)
         return CLATTN_SUCCESS;

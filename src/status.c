@@ -1,12 +1,14 @@
 /* Status codes and the calling thread's last message. */
 #include "status.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 
-#define MESSAGE_SIZE 8192
+#define MESSAGE_SIZE 2048
 
 static _Thread_local char message[MESSAGE_SIZE];
+static _Thread_local char build_log[CLATTN_LOG_SIZE];
 
 const char *clattn_status_name(clattn_status status)
 {
@@ -29,6 +31,10 @@ const char *clattn_status_name(clattn_status status)
 
 const char *clattn_message(void) { return message; }
 
+const char *clattn_build_log(void) { return build_log; }
+
+char *clattn_build_log_to_fill(void) { return build_log; }
+
 const char *clattn_version(void)
 {
 #define TEXT_(x) #x
@@ -42,6 +48,10 @@ clattn_status clattn_fail(clattn_status status, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
+    /* names of others (a device, an engine that is asked for, what a compiler says) must not break the line */
+    for (char *character = message; *character; character++)
+        if (iscntrl((unsigned char)*character))
+            *character = '?';
     return status;
 }
 

@@ -4,9 +4,13 @@
 
 #include "clattn/clattn.h"
 
-/* Sets the thread's message and returns `status`. */
+/* Sets the thread's message, in which control characters become '?', and returns `status`. */
 clattn_status clattn_fail(clattn_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* The thread's build log, for what has failed to build to write to. */
+#define CLATTN_LOG_SIZE 8192
+char *clattn_build_log_to_fill(void);
 
 /* CLATTN_DEVICE_ERROR or CLATTN_OUT_OF_MEMORY for an OpenCL error of `call`; CLATTN_SUCCESS for CL_SUCCESS. */
 clattn_status clattn_from_cl(cl_int error, const char *call);

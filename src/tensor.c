@@ -105,8 +105,12 @@ size_t clattn_dtype_size(clattn_dtype dtype)
     }
 }
 
+static bool is_tensor(clattn_tensor tensor) { return (unsigned)tensor < CLATTN_TENSOR_COUNT; }
+
 size_t clattn_problem_element_size(const clattn_problem *problem, clattn_tensor tensor)
 {
+    if (!problem || !is_tensor(tensor))
+        return 0;
     switch (table[tensor].element) {
     case ELEMENT_IN:
         return clattn_dtype_size(problem->dtype);
@@ -129,13 +133,21 @@ static int64_t laid_out_batch(const clattn_problem *problem)
     return problem->present[CLATTN_CU_SEQLENS_Q] ? 1 : problem->batch;
 }
 
-static int64_t blocks(int64_t rows, int64_t block) { return block > 0 ? (rows + block - 1) / block : 0; }
+/* No sum that could overflow: sizes may be anything before they are checked. */
+static int64_t blocks(int64_t rows, int64_t block)
+{
+    return block > 0 ? rows / block + (rows % block > 0) : 0;
+}
+
+static int64_t one_more(int64_t size) { return size < INT64_MAX ? size + 1 : size; }
 
 /* An axis of a mask or bias: 1 where its stride is 0. */
 static int64_t broadcast(int64_t size, int64_t stride) { return stride == 0 ? 1 : size; }
 
 int clattn_problem_shape(const clattn_problem *p, clattn_tensor tensor, int64_t shape[5])
 {
+    if (!p || !is_tensor(tensor) || !shape)
+        return 0;
     const int64_t batch = laid_out_batch(p);
     /* gradients of the bias have the bias's shape, whatever their own strides */
     const bool bias_like = tensor == CLATTN_DBIAS || tensor == CLATTN_TDBIAS || tensor == CLATTN_TBIAS;
@@ -168,7 +180,7 @@ int clattn_problem_shape(const clattn_problem *p, clattn_tensor tensor, int64_t 
         shape[0] = p->batch;
         return 1;
     case AXES_OFFSETS:
-        shape[0] = p->batch + 1;
+        shape[0] = one_more(p->batch);
         return 1;
     case AXES_BATCH_ROWS:
         shape[0] = batch, shape[1] = p->queries;
@@ -219,21 +231,57 @@ struct clattn_extent clattn_tensor_extent(const clattn_problem *problem, clattn_
     return extent;
 }
 
+int clattn_sorted_axes(const struct clattn_extent *extent, int axes[5])
+{
+    int count = 0;
+    for (int axis = 0; axis < 5; axis++) {
+        if (extent->size[axis] <= 1)
+            continue;
+        int at = count++;
+        for (; at > 0 && extent->stride[axes[at - 1]] > extent->stride[axis]; at--)
+            axes[at] = axes[at - 1];
+        axes[at] = axis;
+    }
+    return count;
+}
+
+bool clattn_extent_is_dense(const struct clattn_extent *extent)
+{
+    int axes[5];
+    int64_t span = 1;
+    const int count = clattn_sorted_axes(extent, axes);
+    for (int i = 0; i < count; i++) {
+        const int64_t stride = extent->stride[axes[i]];
+        if (stride > span)
+            return false;
+        span += clattn_times(extent->size[axes[i]] - 1, stride);
+    }
+    return true;
+}
+
 size_t clattn_problem_bytes(const clattn_problem *problem, clattn_tensor tensor)
 {
+    if (!problem || !is_tensor(tensor))
+        return 0;
     const struct clattn_extent extent = clattn_tensor_extent(problem, tensor);
+    const size_t element = clattn_problem_element_size(problem, tensor);
+    const uint64_t most = SIZE_MAX / element - 1;
     uint64_t last = 0;
-    for (int axis = 0; axis < 5; axis++) {
+    for (int axis = 0; axis < 5; axis++)
         if (extent.size[axis] <= 0)
             return 0;
-        last += (uint64_t)(extent.size[axis] - 1) * (uint64_t)extent.stride[axis];
+    for (int axis = 0; axis < 5; axis++) {
+        const uint64_t steps = (uint64_t)extent.size[axis] - 1, stride = (uint64_t)extent.stride[axis];
+        if (steps != 0 && stride > (most - last) / steps)
+            return SIZE_MAX;
+        last += steps * stride;
     }
-    return (size_t)(last + 1) * clattn_problem_element_size(problem, tensor);
+    return (size_t)(last + 1) * element;
 }
 
 bool clattn_problem_is_output(const clattn_problem *problem, clattn_operation operation, clattn_tensor tensor)
 {
-    if ((unsigned)tensor >= CLATTN_TENSOR_COUNT || !table[tensor].result ||
+    if (!problem || !clattn_operation_name(operation) || !is_tensor(tensor) || !table[tensor].result ||
         !(table[tensor].used_by & USED_BY(operation)))
         return false;
     const bool from_forward = tensor >= CLATTN_O && tensor <= CLATTN_TLSE;

@@ -64,4 +64,10 @@ struct clattn_extent {
 };
 struct clattn_extent clattn_tensor_extent(const clattn_problem *problem, clattn_tensor tensor);
 
+/* Axes of more than one element, the smallest stride first; returns how many. */
+int clattn_sorted_axes(const struct clattn_extent *extent, int axes[5]);
+
+/* Whether the elements, of which there are some, leave no gap between the first and the last. */
+bool clattn_extent_is_dense(const struct clattn_extent *extent);
+
 #endif

@@ -46,25 +46,36 @@ has_opencl_headers() {
     echo '#include <CL/cl.h>' | compiles -c $(pkg-config --cflags OpenCL)
 }
 
-# Any device will do; PoCL, which runs on the CPU, is installed where there is none.
+# Any device will do; PoCL, which runs on the CPU, is installed where there is none. Leaves in the file broken a line on
+# each driver that is installed and should have a device but has none.
 has_opencl_device() {
     has_opencl_headers || return 1
     # shellcheck disable=SC2046
-    compiles $(pkg-config --cflags --libs OpenCL) <<'EOF' && (exec "$scratch/probe") 2>/dev/null
+    compiles $(pkg-config --cflags --libs OpenCL) <<'EOF' &&
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
+#include <stdio.h>
+#include <string.h>
 int main(void)
 {
     cl_platform_id platforms[16];
-    cl_uint count = 0, devices = 0, total = 0;
+    cl_uint count = 0, total = 0;
     if (clGetPlatformIDs(16, platforms, &count) != CL_SUCCESS)
         return 1;
-    for (cl_uint i = 0; i < count && i < 16; i++)
-        if (clGetDeviceIDs(platforms[i], CL_DEVICE_TYPE_ALL, 0, 0, &devices) == CL_SUCCESS)
+    for (cl_uint i = 0; i < count && i < 16; i++) {
+        char name[256] = "";
+        cl_uint devices = 0;
+        cl_int error = clGetDeviceIDs(platforms[i], CL_DEVICE_TYPE_ALL, 0, 0, &devices);
+        clGetPlatformInfo(platforms[i], CL_PLATFORM_NAME, sizeof name, name, 0);
+        if (error == CL_SUCCESS)
             total += devices;
+        else if (error != CL_DEVICE_NOT_FOUND || strstr(name, "Portable Computing Language"))
+            printf("platform '%s': OpenCL error %d\n", name, error);
+    }
     return total == 0;
 }
 EOF
+        (exec "$scratch/probe") >"$scratch/broken" 2>/dev/null
 }
 
 # The needs, each with the test for it.
@@ -167,6 +178,13 @@ trap 'rm -rf "$scratch"' EXIT
 find_missing
 if [ -z "$missing" ]; then
     exit 0
+fi
+
+if [[ $missing == *opencl-device* ]] && [ -s "$scratch/broken" ]; then
+    echo "setup: OpenCL is installed, and finds no device; another installation would not help:" >&2
+    sed 's/^/setup:   /' "$scratch/broken" >&2
+    echo "setup: PoCL needs a HOME or POCL_CACHE_DIR that can be written" >&2
+    exit 1
 fi
 
 find_manager

@@ -75,6 +75,11 @@ CLATTN_API const char *clattn_status_name(clattn_status status);
  * the library, valid until the thread's next clattn call. */
 CLATTN_API const char *clattn_message(void);
 
+/* All that the compiler said (up to 8 KiB) when a call of this thread last
+ * failed with CLATTN_BUILD_ERROR, of which the message has the first error. ""
+ * if none has. Owned by the library, valid until the thread's next clattn call. */
+CLATTN_API const char *clattn_build_log(void);
+
 /* "0.1.0": the version of the library that is linked. */
 CLATTN_API const char *clattn_version(void);
 
@@ -200,6 +205,7 @@ typedef struct clattn_problem {
     clattn_dtype out_dtype;  /* dtype, or CLATTN_F32 */
     clattn_dtype bias_dtype; /* dtype, or CLATTN_F32 */
 
+    /* B Hq M and B Hkv N are less than 2^31 (Hq M and Hkv N with cu_seqlens) */
     int64_t batch;      /* B >= 0; with cu_seqlens the number of sequences */
     int64_t heads_q;    /* Hq >= 0 */
     int64_t heads_kv;   /* Hkv >= 0, Hq a multiple of it */
@@ -231,7 +237,7 @@ typedef struct clattn_problem {
      * start of their sequence. Applied after scale and softcap, before the bias;
      * y = -INFINITY masks out. `real` is float, and double under f64. NULL: none. */
     const char *logit;
-    int64_t logit_data_count; /* elements of LOGIT_DATA */
+    int64_t logit_data_count; /* elements of LOGIT_DATA, >= 0 */
 
     /* VJP and HVP: O, LSE, LSE_LOW (and TO, TLSE for HVP) are given, from a
      * forward or JVP call on the same inputs, instead of being computed. LSE_LOW
@@ -252,29 +258,35 @@ typedef struct clattn_sizes {
 /* Fills *problem: f32, scale 1/sqrt(D), no options, one tangent, contiguous
  * [B,H,S,D] layouts, no causal mask, unbounded window. Present are the tensors
  * that the operation cannot do without (Q, K, V, DO) and the results O, LSE,
- * TO, TLSE, DQ, DK, DV, TDQ, TDK, TDV that it has. */
+ * TO, TLSE, DQ, DK, DV, TDQ, TDK, TDV that it has. Without sizes, or for a value
+ * that is no operation, *problem is one that clattn_problem_check refuses. */
 CLATTN_API void clattn_problem_init(clattn_problem *problem, clattn_operation operation,
                                     const clattn_sizes *sizes);
 
 /* Sets contiguous strides for every tensor from the problem's sizes: rows of
  * [B,H,S,D] tensors are D (or Dv) apart. With seq_major, [B,S,H,D] instead.
  * BIAS, TBIAS and MASK are taken as full [B,Hq,M,N]; to broadcast an axis, set
- * its stride to 0 afterwards (and the other strides to what they then are). */
+ * its stride to 0 afterwards (and the other strides to what they then are).
+ * Nothing for NULL. */
 CLATTN_API void clattn_problem_set_contiguous(clattn_problem *problem, bool seq_major);
 
 /* Logical shape of a tensor, from the problem's sizes and (for broadcast axes
  * of BIAS and MASK) strides: writes up to 5 axes to shape and returns how
- * many, without the leading T. A broadcast axis is 1. */
+ * many, without the leading T. A broadcast axis is 1. For NULL or a value that
+ * is no tensor it returns 0 and writes nothing. */
 CLATTN_API int clattn_problem_shape(const clattn_problem *problem, clattn_tensor tensor, int64_t shape[5]);
 
-/* Element type of a tensor (bytes and int32 tensors say so by size only). */
+/* Element type of a tensor (bytes and int32 tensors say so by size only); 0
+ * for NULL or a value that is no tensor. */
 CLATTN_API size_t clattn_problem_element_size(const clattn_problem *problem, clattn_tensor tensor);
 
 /* Bytes from the first element of a tensor to the end of its last one, over
- * all T; 0 for one without elements. What a buffer must hold. */
+ * all T; 0 for one without elements, for NULL and for a value that is no
+ * tensor; SIZE_MAX if that is beyond size_t. What a buffer must hold. */
 CLATTN_API size_t clattn_problem_bytes(const clattn_problem *problem, clattn_tensor tensor);
 
-/* True if a tensor is a result of the operation under this problem. */
+/* True if a tensor is a result of the operation under this problem; false for
+ * NULL and values that are no operation or no tensor. */
 CLATTN_API bool clattn_problem_is_output(const clattn_problem *problem, clattn_operation operation,
                                          clattn_tensor tensor);
 
@@ -314,14 +326,14 @@ CLATTN_API clattn_status clattn_context_create(cl_context cl, cl_device_id devic
 /* The same for programs with no OpenCL of their own: makes a cl_context on the
  * device that `selector` names, a part of its name or its index in the order
  * of clattn_device_count; NULL takes the first GPU, or else the first device.
- * A part of a name that fits two devices is refused. */
+ * A part of a name that fits two devices is refused, and so is an empty one. */
 CLATTN_API clattn_status clattn_context_open(const char *selector, clattn_context **context);
 
 /* Frees a context and its programs; NULL is allowed. Plans made from it must
  * have been released. */
 CLATTN_API void clattn_context_release(clattn_context *context);
 
-/* The OpenCL objects behind a context; not retained for the caller. */
+/* The OpenCL objects behind a context; not retained for the caller. NULL for NULL. */
 CLATTN_API cl_context clattn_context_cl(const clattn_context *context);
 CLATTN_API cl_device_id clattn_context_device(const clattn_context *context);
 
@@ -329,11 +341,13 @@ CLATTN_API cl_device_id clattn_context_device(const clattn_context *context);
 CLATTN_API clattn_status clattn_context_describe(const clattn_context *context, clattn_device_info *info);
 
 /* How many programs this context has built since it was made. A problem that
- * differs from an earlier one only in kernel arguments builds none. */
+ * differs from an earlier one only in kernel arguments builds none. 0 for NULL. */
 CLATTN_API int clattn_context_programs_built(const clattn_context *context);
 
 /* All OpenCL devices of all platforms: writes up to `capacity` of them and
- * returns how many there are through *count. No platform at all is count 0. */
+ * returns how many there are through *count. No platform at all is count 0; so
+ * are platforms without devices, but one that fails while no other has a device
+ * is an error that names it. */
 CLATTN_API clattn_status clattn_devices(clattn_device_info *infos, int capacity, int *count);
 
 /* Number of engines, and their names in order of merit; NULL past the end. */
@@ -402,7 +416,15 @@ typedef struct clattn_buffer {
  * enqueue that may run at the same time; NULL when workspace_bytes is 0. Wait
  * list and event as in clEnqueueNDRangeKernel; works on in-order and
  * out-of-order queues. All errors are found before anything is enqueued,
- * except those that OpenCL reports at launch. Does not block. */
+ * except those that OpenCL reports at launch. Does not block.
+ *
+ * Memory objects are buffers. Inputs must be readable by kernels, outputs
+ * writable, and the workspace both; so must O, LSE, LSE_LOW, TO, TLSE where
+ * VJP or HVP computes them. No output may share a byte with another output, an
+ * input or the workspace, though its rows may lie in the gaps between theirs:
+ * what would come of it is undefined. Where buffers and offsets show an overlap
+ * for certain it is refused; overlapping sub-buffers are not noticed. Inputs
+ * may share what they like. */
 CLATTN_API clattn_status clattn_enqueue(const clattn_plan *plan, cl_command_queue queue,
                                         const clattn_buffer buffers[CLATTN_TENSOR_COUNT], cl_mem workspace,
                                         cl_uint wait_count, const cl_event *wait_list, cl_event *event);
@@ -448,8 +470,9 @@ typedef struct clattn_merge_sizes {
     int64_t tangents; /* >= 0 */
 } clattn_merge_sizes;
 
-/* Enqueues merged = first (+) second. `merged` may be first or second; else it
- * must not overlap them. Wait list and event as in clattn_enqueue; arguments
+/* Enqueues merged = first (+) second. An array of `merged` may be the same one of
+ * first or second; else it must overlap none of them. Buffers of first and
+ * second must be readable, those of merged writable. Wait list and event as in clattn_enqueue; arguments
  * are checked before anything is enqueued. The program is built at the first
  * call for a dtype. */
 CLATTN_API clattn_status clattn_enqueue_merge(clattn_context *context, cl_command_queue queue,

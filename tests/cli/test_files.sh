@@ -49,6 +49,34 @@ test_a_pipe_does_not_hang() {
     bad_q 'expected a regular file'
 }
 
+# Names of files are quoted in messages, and must not break the line or command the terminal.
+test_names_with_control_characters_stay_on_the_line() {
+    make_inputs
+    bad '--bias: .*/two\?lines\?\[1mé.npy: No such file' forward --bias "$work"/$'two\nlines\e[1mé.npy'
+    bad '--logit: .*/two\?lines: No such file' forward --logit "$work"/$'two\nlines'
+    refuses 2 "unknown option 'two\?lines'" run forward $'two\nlines'
+    refuses 2 "engine: 'two\?lines'" run forward "${inputs[@]}" --engine $'two\nlines'
+    succeeds run forward "${inputs[@]}" --out "$work"/$'two\nlines'
+    says '^wrote .*/two\?lines/o.npy'
+    [ -e "$work"/$'two\nlines/o.npy' ] || fail 'o is not there'
+}
+
+test_logit_file_that_is_no_file_does_not_hang() {
+    make_inputs
+    mkfifo "$work/pipe"
+    bad '--logit: .*/pipe: expected a regular file' forward --logit "$work/pipe"
+    bad '--logit: /dev/zero: expected a regular file' forward --logit /dev/zero
+    bad '--logit: .*: expected a regular file' forward --logit "$work"
+    bad '--bias: /dev/zero: expected a regular file' forward --bias /dev/zero
+    refuses 1 '--logit: .*/pipe: expected a regular file' check --logit "$work/pipe"
+    echo 'void clattn_logit(' >"$work/x.cl"
+    refuses 1 '--logit-data: .*/pipe: expected a regular file' check --logit "$work/x.cl" \
+        --logit-data "$work/pipe"
+    mkdir "$work/expected"
+    mkfifo "$work/expected/o.npy"
+    bad '--expect: .*/o.npy: expected a regular file' forward --expect "$work/expected"
+}
+
 test_damaged_files() {
     make_inputs
     : >"$work/x.npy"
@@ -161,14 +189,39 @@ test_offsets_out_of_order() {
         --cu-seqlens-q "$work/offsets.npy" --cu-seqlens-k "$work/offsets.npy"
 }
 
-# What the compiler says may be more than a line; where it is must be among it.
+# bad_logit PATTERN: $work/bad.cl as the logit function, with each engine: one line of the command's own. The
+# compiler may count its errors on stderr, which is not ours to keep from it.
+bad_logit() {
+    local engine
+    for engine in reference simt cpu; do
+        call run forward "${inputs[@]}" --logit "$work/bad.cl" --engine "$engine" --out "$work/out"
+        sed -i '/^[0-9]* \(error\|warning\).*generated\.$/d' "$work/stderr"
+        grep -q 'engine.*cpu' "$work/stderr" && continue # not on this device
+        [ "$code" -eq 1 ] || fail "exit code $code, expected 1"
+        has_one_error "^clattn: --logit: $1" || fail "expected one line with '$1' from engine $engine"
+        [ ! -e "$work/out" ] || fail '--out was made'
+    done
+}
+
 test_logit_function_that_does_not_compile() {
     make_inputs
-    echo 'void clattn_logit(real x) { nonsense }' >"$work/bad.cl"
-    call run forward "${inputs[@]}" --logit "$work/bad.cl" --engine reference --out "$work/out"
-    [ "$code" -eq 1 ] || fail "exit code $code, expected 1"
-    grep -q '^clattn: .*logit' "$work/stderr" || fail 'no message'
-    [ ! -e "$work/out" ] || fail '--out was made'
+    local head='void clattn_logit(real x, int b, int h, int i, int j, __global const float *data, real *y,'
+    printf '%s real *dy, real *ddy)\n{\n    nonsense;\n}\n' "$head" >"$work/bad.cl"
+    bad_logit 'does not compile on .*logit:3:.*nonsense'
+    printf '%s real *dy, real *ddy)\n{\n    *y = x;\n    *dy = 1;\n' "$head" >"$work/bad.cl"
+    bad_logit 'does not compile on .*logit:[567]'
+    printf '%s\n' "$head" >"$work/bad.cl"
+    bad_logit 'does not compile on .*logit:[23]'
+    printf 'void clattn_logit(real x)\n{\n}\n' >"$work/bad.cl"
+    bad_logit 'does not compile on .*logit:[1-5]:.*clattn_logit'
+    : >"$work/bad.cl"
+    bad_logit 'does not define clattn_logit'
+    printf 'void clattn_logic(real x)\n{\n}\n' >"$work/bad.cl"
+    bad_logit 'does not define clattn_logit'
+}
+
+test_logit_file_that_is_no_text() {
+    make_inputs
     printf 'void\0' >"$work/bad.cl"
     bad '--logit: .*/bad.cl: has a zero byte' forward --logit "$work/bad.cl"
 }

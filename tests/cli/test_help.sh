@@ -5,16 +5,22 @@
 . "$(dirname "$0")/lib.sh"
 
 # Those that are built, as the command lists them.
-subcommands() { "$CLATTN" --help | sed -n '/not built yet/d; s/^  \([a-z][a-z]*\)  .*/\1/p'; }
+built() { "$CLATTN" --help | sed -n '/not built yet/d; s/^  \([a-z][a-z]*\)  .*/\1/p'; }
+
+subcommands() { "$CLATTN" --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p'; }
 
 test_help_is_everywhere() {
     local name
     succeeds --help
     says '^usage: clattn'
-    [[ $(subcommands | tr '\n' ' ') == *"info run check"* ]] || fail "info, run and check are not all listed"
+    [[ $(built | tr '\n' ' ') == *"info run check"* ]] || fail "info, run and check are not all listed"
     for name in $(subcommands); do
         succeeds "$name" --help
         says "^usage: clattn $name"
+    done
+    for name in $("$CLATTN" --help | sed -n 's/^  \([a-z]*\)  .*(not built yet)$/\1/p'); do
+        succeeds "$name" --help
+        says 'not built yet'
     done
 }
 
@@ -60,6 +66,16 @@ test_no_platform_is_one_line() {
     [ ! -e "$work/out" ] || fail "--out was made"
     succeeds --help
     unset OCL_ICD_VENDORS
+}
+
+# PoCL has no device where it has no folder to compile in.
+test_driver_without_a_device_is_named() {
+    HOME=/proc "$CLATTN" info >/dev/null 2>&1 && return
+    local home=$HOME
+    HOME=/proc
+    refuses 1 'no OpenCL device: none on platform .*' info
+    refuses 1 'no OpenCL device: none on platform .*' check
+    HOME=$home
 }
 
 test_answer_that_does_not_arrive_is_no_success() {

@@ -89,9 +89,42 @@ test_out_that_cannot_be_written_leaves_nothing() {
     refuses 1 '--out: .*/lse.npy: cannot write' run forward "${inputs[@]}" --out "$work/out"
     [ "$(ls -A "$work/out")" = lse.npy ] || fail "files: $(ls -A "$work/out")"
     : >"$work/file"
-    refuses 1 '--out: .*/file: cannot make the directory' run forward "${inputs[@]}" --out "$work/file"
-    refuses 1 '--out: .*/file/x: cannot make the directory' run forward "${inputs[@]}" --out "$work/file/x"
+    refuses 1 '--out: .*/file: cannot make the directory: .*/file: Not a directory' run forward \
+        "${inputs[@]}" --out "$work/file"
+    refuses 1 '--out: .*/file/x/y: cannot make the directory: .*/file: Not a directory' run forward \
+        "${inputs[@]}" --out "$work/file/x/y"
     refuses 1 '--out: ' run forward "${inputs[@]}" --out ''
+}
+
+# to_nobody PATTERN: the last call's exit code is 1, for that reason and no other, and no result is there.
+to_nobody() {
+    [ "$code" -eq 1 ] || fail "exit code $code, expected 1"
+    has_one_error "^clattn: standard output: $1" || fail "one line with '$1' was expected"
+    [ -z "$(ls -A "$work/out" 2>/dev/null)" ] || fail "files: $(ls -A "$work/out")"
+}
+
+test_nothing_is_written_when_the_report_does_not_arrive() {
+    make_inputs
+    local call=("$CLATTN" run forward "${inputs[@]}" --out "$work/out")
+    code=0
+    "${call[@]}" >&- 2>"$work/stderr" || code=$?
+    to_nobody 'Bad file descriptor'
+    [ ! -e "$work/out" ] || fail '--out was made'
+    code=0
+    { "${call[@]}" 2>"$work/stderr" || echo $? >"$work/code"; } | exec sh -c 'exec <&-; sleep 1; cat >/dev/null 2>&1'
+    if [ -e "$work/code" ]; then
+        code=$(cat "$work/code")
+        to_nobody 'Broken pipe'
+    fi
+    rm -rf "$work/out"
+    [ -e /dev/full ] || return 0
+    code=0
+    "${call[@]}" >/dev/full 2>"$work/stderr" || code=$?
+    to_nobody 'No space left'
+    code=0
+    "${call[@]}" <&- 2>&- >"$work/stdout" || code=$?
+    [ "$code" -eq 0 ] || fail "exit code $code without stdin and stderr"
+    [ -e "$work/out/o.npy" ] || fail 'o was not written'
 }
 
 test_expect_compares_what_is_there() {
@@ -186,6 +219,20 @@ test_json_of_a_bad_result_is_still_one_object() {
     [ "$code" -eq 1 ] || fail "exit code $code, expected 1"
     [ "$(head -c 1 "$work/stdout")$(tail -n 1 "$work/stdout")" = '{}' ] || fail 'not one object'
     says '"ok":.*false'
+}
+
+# o has 1024 floats for each float of q, and is one row larger than what can be allocated at once.
+test_result_that_does_not_fit_the_device_is_named() {
+    local largest rows
+    largest=$("$CLATTN" info --json | sed -n 's/.*"max_allocation":[^0-9]*\([0-9]*\).*/\1/p' | head -n 1)
+    rows=$((largest / 4096 + 1))
+    npy "$work/q.npy" '<f4' "(1, 1, $rows, 1)" </dev/null
+    truncate -s "+$((4 * rows))" "$work/q.npy"
+    zeros 1 | npy "$work/k.npy" '<f4' '(1, 1, 1, 1)'
+    zeros 1024 | npy "$work/v.npy" '<f4' '(1, 1, 1, 1024)'
+    refuses 1 "^clattn: o: $((4096 * rows)) bytes, expected at most $largest" run forward --q "$work/q.npy" \
+        --k "$work/k.npy" --v "$work/v.npy" --device 0 --engine reference --out "$work/out"
+    [ ! -e "$work/out" ] || fail '--out was made'
 }
 
 test_no_queries_and_no_keys() {

@@ -27,6 +27,8 @@ test_subcommand_and_operation() {
     refuses 2 "unexpected argument 'x'" info --json x
     refuses 2 "unexpected argument 'x'" check x
     refuses 2 '--device needs a value' check --device
+    refuses 2 '--device needs a value' check --device --json
+    refuses 2 '--logit needs a value' check --logit --device 0
     refuses 2 "--engine: 'nosuch'" check --engine nosuch
 }
 
@@ -94,11 +96,11 @@ test_choices() {
 test_numbers_are_finite_and_whole() {
     local name text
     for name in --scale --softcap --dropout; do
-        for text in nan NaN -nan inf -inf 1e999 '' ' 1' '1 ' 1x 1,0 x 0.1.2 '1e'; do
+        for text in nan NaN -nan inf -inf 1e999 1e-400 -1e-400 '' ' 1' '1 ' 1x 1,0 x 0.1.2 '1e'; do
             misused "^clattn: $name: '$text', expected" "$name" "$text"
         done
     done
-    for text in nan inf -1 1x ''; do
+    for text in nan inf -1 1x 1e-400 ''; do
         misused "^clattn: --tolerance: '$text', expected" --expect "$minilm" --tolerance "$text"
     done
     for name in --seed --offset; do
@@ -116,6 +118,9 @@ test_ranges() {
     misused 'softcap: 1e-60' --softcap 1e-60
     misused 'softcap: 1e\+60' --softcap 1e60
     misused 'scale: 1e\+60' --scale 1e60
+    misused 'scale: 1e\+39, expected .*3.40282e\+38, the range of f32' --scale 1e39
+    misused 'softcap: 1e\+39, expected .*3.40282e\+38, the range of f32' --softcap 1e39
+    misused "--softcap: '1e-400', expected a finite number >= 0 in the range of f64" --softcap 1e-400
     misused "--dropout: '1', expected" --dropout 1
     misused "--dropout: '-0.1', expected" --dropout -0.1
 }
@@ -147,6 +152,8 @@ test_options_that_need_each_other() {
 
 test_device() {
     misused "device: no device has 'no such device'" --device 'no such device'
+    misused "device: '', expected an index or a part of a name" --device ''
+    refuses 2 "device: '', expected an index or a part of a name" check --device ''
     misused 'device: index 999, expected 0' --device 999
     misused 'device: index -1, expected 0' --device -1
     misused 'device: index 99999999999999999999, expected 0' --device 99999999999999999999

@@ -137,6 +137,8 @@ static void test_wrong_snippet_is_shown_with_its_own_line(void **state)
     assert_null(plan);
     assert_non_null(strstr(clattn_message(), "undeclared"));
     assert_non_null(strstr(clattn_message(), "logit:4"));
+    assert_null(strchr(clattn_message(), '\n'));
+    assert_non_null(strstr(clattn_build_log(), "undeclared"));
 }
 
 static void test_text_of_the_snippet_need_not_outlive_the_plan(void **state)

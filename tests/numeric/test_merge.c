@@ -178,6 +178,33 @@ static void test_wrong_arguments_are_named(void **state)
     assert_int_equal(clattn_enqueue_merge(suite_context, queue, &sizes, &good, &good, &bad, 0, NULL, NULL),
                      CLATTN_INVALID_ARGUMENT);
     assert_non_null(strstr(clattn_message(), "merged o"));
+    bad = good;
+    bad.lse.offset += sizeof(float);
+    assert_int_equal(clattn_enqueue_merge(suite_context, queue, &sizes, &good, &good, &bad, 0, NULL, NULL),
+                     CLATTN_INVALID_ARGUMENT);
+    assert_non_null(strstr(clattn_message(), "merged lse: overlaps first lse"));
+    cl_mem unfit =
+        clCreateBuffer(clattn_context_cl(suite_context), CL_MEM_READ_ONLY, sizeof out, NULL, &error);
+    bad = good;
+    bad.tlse.memory = unfit;
+    assert_int_equal(clattn_enqueue_merge(suite_context, queue, &sizes, &good, &good, &bad, 0, NULL, NULL),
+                     CLATTN_INVALID_ARGUMENT);
+    assert_non_null(strstr(clattn_message(), "merged tlse: a CL_MEM_READ_ONLY buffer"));
+    clReleaseMemObject(unfit);
+    unfit = clCreateBuffer(clattn_context_cl(suite_context), CL_MEM_WRITE_ONLY, sizeof out, NULL, &error);
+    bad.tlse.memory = unfit;
+    assert_int_equal(clattn_enqueue_merge(suite_context, queue, &sizes, &good, &bad, &good, 0, NULL, NULL),
+                     CLATTN_INVALID_ARGUMENT);
+    assert_non_null(strstr(clattn_message(), "second tlse: a CL_MEM_WRITE_ONLY buffer"));
+    clReleaseMemObject(unfit);
+    const cl_event none = NULL;
+    assert_int_equal(clattn_enqueue_merge(suite_context, queue, &sizes, &good, &good, &good, 1, &none, NULL),
+                     CLATTN_INVALID_ARGUMENT);
+    assert_non_null(strstr(clattn_message(), "wait_list: entry 0 is NULL"));
+    clattn_merge_sizes vast = {CLATTN_F32, 1, 1, INT64_C(1) << 28, INT64_C(1) << 28, INT64_C(1) << 10};
+    assert_int_equal(clattn_enqueue_merge(suite_context, queue, &vast, &good, &good, &good, 0, NULL, NULL),
+                     CLATTN_INVALID_ARGUMENT);
+    assert_non_null(strstr(clattn_message(), "tangents: 1024"));
     sizes.queries = -1;
     assert_int_equal(clattn_enqueue_merge(suite_context, queue, &sizes, &good, &good, &good, 0, NULL, NULL),
                      CLATTN_INVALID_ARGUMENT);

@@ -178,6 +178,8 @@ PLAIN_CALL(clGetCommandQueueInfo,
            (queue, what, size, value, needed))
 PLAIN_CALL(clGetMemObjectInfo, (cl_mem memory, cl_mem_info what, size_t size, void *value, size_t *needed),
            (memory, what, size, value, needed))
+PLAIN_CALL(clGetEventInfo, (cl_event event, cl_event_info what, size_t size, void *value, size_t *needed),
+           (event, what, size, value, needed))
 PLAIN_CALL(clBuildProgram,
            (cl_program program, cl_uint count, const cl_device_id *devices, const char *options,
             build_callback *notify, void *user),

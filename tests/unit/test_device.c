@@ -125,6 +125,56 @@ static void test_long_names_are_cut_to_size(void **state)
     assert_int_equal(strlen(info.name), sizeof info.name - 1);
 }
 
+/* ---- platforms that fail ---- */
+
+/* The third call is clGetDeviceIDs of the only platform. */
+static void test_a_platform_that_fails_is_named_with_its_error(void **state)
+{
+    (void)state;
+    clattn_device_info info;
+    int count = -1;
+    fake_cl_set_devices(several, COUNT_OF(several));
+    fake_cl_reset();
+    fake_cl_fail_call(3, CL_DEVICE_NOT_AVAILABLE);
+    assert_int_equal(clattn_devices(NULL, 0, &count), CLATTN_DEVICE_ERROR);
+    assert_string_equal(fake_cl_failed(), "clGetDeviceIDs");
+    assert_non_null(strstr(clattn_message(), "'fake'"));
+    assert_non_null(strstr(clattn_message(), "CL_DEVICE_NOT_AVAILABLE (-2)"));
+    assert_int_equal(count, 0);
+    fake_cl_reset();
+    fake_cl_fail_call(3, CL_OUT_OF_HOST_MEMORY);
+    assert_int_equal(clattn_device_find(NULL, &info), CLATTN_OUT_OF_MEMORY);
+    assert_non_null(strstr(clattn_message(), "'fake'"));
+    fake_cl_reset();
+}
+
+static void test_a_platform_without_devices_is_no_error_and_is_named(void **state)
+{
+    (void)state;
+    clattn_device_info info;
+    int count = -1;
+    fake_cl_set_devices(several, COUNT_OF(several));
+    fake_cl_reset();
+    fake_cl_fail_call(3, CL_DEVICE_NOT_FOUND);
+    assert_int_equal(clattn_devices(NULL, 0, &count), CLATTN_SUCCESS);
+    assert_int_equal(count, 0);
+    fake_cl_reset();
+    fake_cl_fail_call(3, CL_DEVICE_NOT_FOUND);
+    assert_int_equal(clattn_device_find(NULL, &info), CLATTN_UNSUPPORTED);
+    assert_non_null(strstr(clattn_message(), "no OpenCL device"));
+    assert_non_null(strstr(clattn_message(), "'fake'"));
+    fake_cl_reset();
+}
+
+static void test_an_empty_selector_is_refused(void **state)
+{
+    (void)state;
+    fake_cl_set_devices(several, COUNT_OF(several));
+    must_not_find("", (const char *const[]){"device: ''", "expected"});
+    fake_cl_set_devices(several, 1);
+    must_not_find("", (const char *const[]){"device: ''", "expected"});
+}
+
 /* ---- the devices there are ---- */
 
 static void test_the_list_fills_no_more_than_its_capacity(void **state)
@@ -269,6 +319,9 @@ int main(int argc, char **argv)
         cmocka_unit_test_teardown(test_facts_are_read_as_they_are, no_fakes),
         cmocka_unit_test_teardown(test_long_names_are_cut_to_size, no_fakes),
         cmocka_unit_test_teardown(test_the_list_fills_no_more_than_its_capacity, no_fakes),
+        cmocka_unit_test_teardown(test_a_platform_that_fails_is_named_with_its_error, no_fakes),
+        cmocka_unit_test_teardown(test_a_platform_without_devices_is_no_error_and_is_named, no_fakes),
+        cmocka_unit_test_teardown(test_an_empty_selector_is_refused, no_fakes),
         cmocka_unit_test(test_real_devices_open_by_index_and_by_name),
         cmocka_unit_test(test_nothing_is_opened_by_a_wrong_name),
         cmocka_unit_test(test_a_context_is_made_on_the_callers_own),

@@ -199,7 +199,13 @@ static struct {
     cl_context context;
     cl_command_queue queue;
     cl_mem memory;
+    cl_event event;
 } foreign;
+
+/* Memory objects of the plan's context that are not what a tensor or the workspace needs. */
+static struct {
+    cl_mem image, read_only, write_only;
+} unfit;
 
 static void misalign(struct call *call) { call->buffers[CLATTN_Q].offset = 2; }
 static void shift_beyond_the_end(struct call *call) { call->buffers[CLATTN_K].offset = 4; }
@@ -224,6 +230,32 @@ static void list_without_a_count(struct call *call)
     static const cl_event none;
     call->wait_list = &none;
 }
+static void list_a_null_event(struct call *call)
+{
+    static const cl_event none;
+    call->wait_list = &none;
+    call->wait_count = 1;
+}
+static void list_a_foreign_event(struct call *call)
+{
+    call->wait_list = &foreign.event;
+    call->wait_count = 1;
+}
+static void swap_in_an_image(struct call *call) { call->buffers[CLATTN_K].memory = unfit.image; }
+static void swap_in_an_image_as_output(struct call *call) { call->buffers[CLATTN_O].memory = unfit.image; }
+static void write_to_read_only(struct call *call) { call->buffers[CLATTN_O].memory = unfit.read_only; }
+static void read_from_write_only(struct call *call) { call->buffers[CLATTN_V].memory = unfit.write_only; }
+static void write_to_an_input(struct call *call) { call->buffers[CLATTN_O] = call->buffers[CLATTN_V]; }
+static void write_into_an_input(struct call *call)
+{
+    call->buffers[CLATTN_LSE] = call->buffers[CLATTN_K];
+    call->buffers[CLATTN_LSE].offset = 64;
+}
+static void write_two_outputs_to_one_place(struct call *call)
+{
+    call->buffers[CLATTN_LSE] = call->buffers[CLATTN_O];
+    call->buffers[CLATTN_LSE].offset = 128;
+}
 
 static const struct {
     const char *what;
@@ -246,7 +278,47 @@ static const struct {
     {"no plan", leave_out_the_plan, {"plan: ", "NULL"}},
     {"wait count without a list", count_without_a_list, {"wait_list: ", "3"}},
     {"wait list without a count", list_without_a_count, {"wait_list: ", "0"}},
+    {"wait list with a NULL", list_a_null_event, {"wait_list: entry 0", "NULL"}},
+    {"event of another context", list_a_foreign_event, {"wait_list: entry 0", "context"}},
+    {"image as an input", swap_in_an_image, {"k: an image", "expected a buffer"}},
+    {"image as an output", swap_in_an_image_as_output, {"o: an image", "expected a buffer"}},
+    {"read-only output", write_to_read_only, {"o: a CL_MEM_READ_ONLY buffer", "write"}},
+    {"write-only input", read_from_write_only, {"v: a CL_MEM_WRITE_ONLY buffer", "read"}},
+    {"output in the place of an input", write_to_an_input, {"o: ", " v"}},
+    {"output within an input", write_into_an_input, {"lse: ", " k"}},
+    {"output within another", write_two_outputs_to_one_place, {"lse: ", " o"}},
 };
+
+static cl_mem make_memory(cl_mem_flags flags)
+{
+    return clCreateBuffer(clattn_context_cl(suite_context), flags, 1 << 16, NULL, NULL);
+}
+
+/* NULL on a device without images. */
+static cl_mem make_image(void)
+{
+    const cl_image_format format = {CL_RGBA, CL_FLOAT};
+    const cl_image_desc description = {
+        .image_type = CL_MEM_OBJECT_IMAGE2D, .image_width = 128, .image_height = 128};
+    return clCreateImage(clattn_context_cl(suite_context), CL_MEM_READ_WRITE, &format, &description, NULL,
+                         NULL);
+}
+
+static int make_unfit(void)
+{
+    unfit.image = make_image();
+    unfit.read_only = make_memory(CL_MEM_READ_ONLY);
+    unfit.write_only = make_memory(CL_MEM_WRITE_ONLY);
+    return unfit.read_only && unfit.write_only ? 0 : -1;
+}
+
+static void release_unfit(void)
+{
+    if (unfit.image)
+        clReleaseMemObject(unfit.image);
+    clReleaseMemObject(unfit.read_only);
+    clReleaseMemObject(unfit.write_only);
+}
 
 static int make_foreign(void **state)
 {
@@ -255,12 +327,15 @@ static int make_foreign(void **state)
     foreign.context = clCreateContext(NULL, 1, &device, NULL, NULL, NULL);
     foreign.queue = clCreateCommandQueue(foreign.context, device, 0, NULL);
     foreign.memory = clCreateBuffer(foreign.context, CL_MEM_READ_WRITE, 1 << 16, NULL, NULL);
-    return foreign.memory ? 0 : -1;
+    foreign.event = clCreateUserEvent(foreign.context, NULL);
+    return foreign.memory && foreign.event ? make_unfit() : -1;
 }
 
 static int release_foreign(void **state)
 {
     (void)state;
+    release_unfit();
+    clReleaseEvent(foreign.event);
     clReleaseMemObject(foreign.memory);
     clReleaseCommandQueue(foreign.queue);
     clReleaseContext(foreign.context);
@@ -271,6 +346,8 @@ static void must_refuse(const struct call *right, int n)
 {
     struct call wrong = *right;
     refusals[n].change(&wrong);
+    if (!unfit.image && strstr(refusals[n].what, "image"))
+        return;
     cl_event event = NULL;
     const clattn_status status = enqueue(&wrong, &event);
     clFinish(right->queue);
@@ -312,8 +389,12 @@ static void test_workspace_is_checked_where_there_is_any(void **state)
     begin_with_buffers(&call, &problem, CLATTN_VJP, 2);
     const cl_mem right = call.workspace;
     if (right) {
-        const cl_mem wrong[] = {NULL, call.buffers[CLATTN_LSE].memory, foreign.memory};
+        const cl_mem wrong[] = {
+            NULL,       call.buffers[CLATTN_LSE].memory, foreign.memory, unfit.read_only, unfit.write_only,
+            unfit.image};
         for (int i = 0; i < COUNT_OF(wrong); i++) {
+            if (i > 0 && !wrong[i])
+                continue;
             call.workspace = wrong[i];
             assert_int_equal(enqueue(&call, NULL), CLATTN_INVALID_ARGUMENT);
             assert_non_null(strstr(clattn_message(), "workspace"));
@@ -323,6 +404,83 @@ static void test_workspace_is_checked_where_there_is_any(void **state)
     }
     assert_int_equal(enqueue(&call, NULL), CLATTN_SUCCESS);
     must_hold_results(&call);
+    end(&call);
+}
+
+/* What a forward call has left is read, and may lie where nothing can be written. */
+static void test_given_results_of_a_forward_call_are_inputs(void **state)
+{
+    (void)state;
+    clattn_problem problem = small_problem(CLATTN_VJP);
+    problem.forward_given = true;
+    struct call call;
+    begin_with_buffers(&call, &problem, CLATTN_VJP, 5);
+    const cl_mem lse = call.buffers[CLATTN_LSE].memory;
+    call.buffers[CLATTN_LSE].memory = unfit.write_only;
+    assert_int_equal(enqueue(&call, NULL), CLATTN_INVALID_ARGUMENT);
+    assert_non_null(strstr(clattn_message(), "lse: a CL_MEM_WRITE_ONLY buffer"));
+    must_be_untouched(&call, "write-only lse");
+    cl_mem copy = clCreateBuffer(clattn_context_cl(suite_context), CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
+                                 bytes_of(&call, CLATTN_LSE), call.arrays[CLATTN_LSE], NULL);
+    call.buffers[CLATTN_LSE].memory = copy;
+    assert_int_equal(enqueue(&call, NULL), CLATTN_SUCCESS);
+    must_hold_results(&call);
+    call.buffers[CLATTN_LSE].memory = lse;
+    clReleaseMemObject(copy);
+    end(&call);
+}
+
+/* Backward passes read what the forward one has written. */
+static void test_results_that_are_read_again_must_be_readable(void **state)
+{
+    (void)state;
+    const clattn_problem problem = small_problem(CLATTN_VJP);
+    struct call call;
+    begin_with_buffers(&call, &problem, CLATTN_VJP, 6);
+    const cl_mem right[] = {call.buffers[CLATTN_LSE].memory, call.buffers[CLATTN_DQ].memory};
+    call.buffers[CLATTN_LSE].memory = unfit.write_only;
+    assert_int_equal(enqueue(&call, NULL), CLATTN_INVALID_ARGUMENT);
+    assert_non_null(strstr(clattn_message(), "lse: a CL_MEM_WRITE_ONLY buffer"));
+    call.buffers[CLATTN_LSE].memory = right[0];
+    must_be_untouched(&call, "write-only lse");
+    call.buffers[CLATTN_DQ].memory = unfit.write_only;
+    assert_int_equal(enqueue(&call, NULL), CLATTN_SUCCESS);
+    must_hold_results(&call);
+    call.buffers[CLATTN_DQ].memory = right[1];
+    end(&call);
+}
+
+/* [B,S,2,H,D]: rows of one lie in the gaps between those of the other. */
+static void test_results_may_lie_in_each_others_gaps(void **state)
+{
+    (void)state;
+    enum {
+        BATCH = 2,
+        HEADS = 2,
+        ROWS = 37,
+        DIM = 16,
+        ROW = 2 * HEADS * DIM
+    };
+    clattn_problem problem;
+    clattn_problem_init(&problem, CLATTN_VJP, &(clattn_sizes){BATCH, HEADS, HEADS, ROWS, ROWS, DIM, DIM});
+    struct call call;
+    begin_with_buffers(&call, &problem, CLATTN_VJP, 7);
+    clattn_plan_release(call.plan);
+    for (int t = CLATTN_DK; t <= CLATTN_DV; t++)
+        problem.strides[t] = (clattn_strides){.batch = ROWS * ROW, .head = DIM, .row = ROW};
+    assert_int_equal(clattn_plan_create(suite_context, CLATTN_VJP, &problem, &call.plan), CLATTN_SUCCESS);
+    const clattn_buffer apart[] = {call.buffers[CLATTN_DK], call.buffers[CLATTN_DV]};
+    cl_mem memory = make_buffer(BATCH * ROWS * ROW * sizeof(float));
+    call.buffers[CLATTN_DK] = (clattn_buffer){memory, 0};
+    call.buffers[CLATTN_DV] = (clattn_buffer){memory, HEADS * DIM * sizeof(float)};
+    assert_int_equal(enqueue(&call, NULL), CLATTN_SUCCESS);
+    call.buffers[CLATTN_DV].offset = 0;
+    assert_int_equal(enqueue(&call, NULL), CLATTN_INVALID_ARGUMENT);
+    assert_non_null(strstr(clattn_message(), "dv: "));
+    clFinish(call.queue);
+    call.buffers[CLATTN_DK] = apart[0];
+    call.buffers[CLATTN_DV] = apart[1];
+    clReleaseMemObject(memory);
     end(&call);
 }
 
@@ -651,6 +809,11 @@ int main(void)
                                         release_foreign),
         cmocka_unit_test_setup_teardown(test_workspace_is_checked_where_there_is_any, make_foreign,
                                         release_foreign),
+        cmocka_unit_test_setup_teardown(test_given_results_of_a_forward_call_are_inputs, make_foreign,
+                                        release_foreign),
+        cmocka_unit_test_setup_teardown(test_results_that_are_read_again_must_be_readable, make_foreign,
+                                        release_foreign),
+        cmocka_unit_test(test_results_may_lie_in_each_others_gaps),
         cmocka_unit_test(test_wrong_arrays_are_refused_and_nothing_is_written),
         cmocka_unit_test(test_one_buffer_holds_packed_inputs_and_results_at_offsets),
         cmocka_unit_test(test_out_of_order_queues_follow_events),

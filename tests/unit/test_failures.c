@@ -234,6 +234,61 @@ static void test_lack_of_memory_is_called_by_its_name(void **state)
     free(subject);
 }
 
+/* O is larger than the device allocates at once; nothing is made, and nobody reads the array. */
+static void test_an_array_beyond_the_largest_allocation_is_named(void **state)
+{
+    (void)state;
+    clattn_context *context;
+    clattn_device_info info;
+    assert_int_equal(clattn_context_open(device_name(), &context), CLATTN_SUCCESS);
+    assert_int_equal(clattn_context_describe(context, &info), CLATTN_SUCCESS);
+    const int64_t rows = (int64_t)(info.max_allocation / (1024 * sizeof(float))) + 1;
+    clattn_problem problem;
+    clattn_problem_init(&problem, CLATTN_FORWARD, &(clattn_sizes){1, 1, 1, rows, 1, 1, 1024});
+    problem.strides[CLATTN_Q] = (clattn_strides){0};
+    problem.present[CLATTN_LSE] = false;
+    problem.engine = "reference";
+    float row[1024] = {0};
+    void *const arrays[CLATTN_TENSOR_COUNT] = {
+        [CLATTN_Q] = row, [CLATTN_K] = row, [CLATTN_V] = row, [CLATTN_O] = row};
+    clattn_plan *plan; /* the program is built before anything is counted */
+    assert_int_equal(clattn_plan_create(context, CLATTN_FORWARD, &problem, &plan), CLATTN_SUCCESS);
+    clattn_plan_release(plan);
+    fake_cl_reset();
+    assert_int_equal(clattn_compute(context, CLATTN_FORWARD, &problem, arrays), CLATTN_OUT_OF_MEMORY);
+    char bytes[32], most[32];
+    snprintf(bytes, sizeof bytes, "o: %zu bytes", clattn_problem_bytes(&problem, CLATTN_O));
+    snprintf(most, sizeof most, "%llu", (unsigned long long)info.max_allocation);
+    if (!strstr(clattn_message(), bytes) || !strstr(clattn_message(), most))
+        fail_msg("'%s' names not both '%s' and '%s'", clattn_message(), bytes, most);
+    assert_in_range(fake_cl_buffers().count, 0, 1); /* the plan's own */
+    clattn_context_release(context);
+}
+
+static void test_an_allocation_that_fails_names_its_array(void **state)
+{
+    (void)state;
+    struct subject *subject = malloc(sizeof *subject);
+    prepare(subject, CLATTN_FORWARD, 1);
+    assert_int_equal(clattn_context_open(device_name(), &subject->context), CLATTN_SUCCESS);
+    assert_int_equal(compute(subject), CLATTN_SUCCESS);
+    int named = 0;
+    for (int n = 1;; n++) {
+        fake_cl_reset();
+        fake_cl_fail_call(n, CL_MEM_OBJECT_ALLOCATION_FAILURE);
+        const clattn_status status = compute(subject);
+        if (!fake_cl_failed())
+            break;
+        assert_int_not_equal(status, CLATTN_SUCCESS);
+        named += strstr(clattn_message(), "q: clCreateBuffer of 192 bytes on ") != NULL;
+        named += strstr(clattn_message(), "lse: clCreateBuffer of 12 bytes on ") != NULL;
+    }
+    fake_cl_reset();
+    assert_int_equal(named, 2);
+    clattn_context_release(subject->context);
+    free(subject);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +296,8 @@ int main(void)
         cmocka_unit_test(test_each_call_of_opening_and_computing_may_fail),
         cmocka_unit_test(test_a_context_goes_on_working_after_failures),
         cmocka_unit_test(test_lack_of_memory_is_called_by_its_name),
+        cmocka_unit_test(test_an_array_beyond_the_largest_allocation_is_named),
+        cmocka_unit_test(test_an_allocation_that_fails_names_its_array),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

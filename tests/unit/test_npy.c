@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 /* The command is no library: its files are compiled into the test. */
+#include "../../tools/clattn/files.c"
 #include "../../tools/clattn/npy.c"
 #include "../../tools/clattn/npy_header.c"
 

@@ -179,6 +179,9 @@ static void test_wrong_whole_numbers_are_refused(void **state)
         {FIELD(window_left), INT64_MIN},
         {FIELD(window_right), -2},
         {FIELD(window_right), INT64_MIN},
+        {FIELD(logit_data_count), -5},
+        {FIELD(logit_data_count), INT64_MIN},
+        {FIELD(logit_data_count), INT64_MAX},
     };
     for (int i = 0; i < COUNT_OF(wrong); i++) {
         clattn_problem problem = problem_of(CLATTN_JVP);
@@ -218,6 +221,22 @@ static void test_wrong_floating_point_numbers_are_refused(void **state)
         memcpy((char *)&problem + wrong[i].at, &wrong[i].value, sizeof wrong[i].value);
         must_refuse(&problem, CLATTN_FORWARD, wrong[i].name, wrong[i].text);
     }
+}
+
+/* A finite number that is refused is told the range that it is out of. */
+static void test_a_number_beyond_its_type_is_told_the_range(void **state)
+{
+    (void)state;
+    clattn_problem problem = problem_of(CLATTN_FORWARD);
+    problem.scale = -1e39;
+    must_refuse(&problem, CLATTN_FORWARD, "3.40282e+38", "f32");
+    problem.scale = 1;
+    problem.softcap = 1e39;
+    must_refuse(&problem, CLATTN_FORWARD, "3.40282e+38", "f32");
+    problem.dtype = problem.out_dtype = problem.bias_dtype = CLATTN_F64;
+    must_accept(&problem, CLATTN_FORWARD, "softcap 1e39 in f64");
+    problem.softcap = INFINITY;
+    must_refuse(&problem, CLATTN_FORWARD, "1.79769e+308", "f64");
 }
 
 static void test_wrong_enumerators_are_refused(void **state)
@@ -475,6 +494,49 @@ static void test_sizes_whose_product_overflows_are_refused(void **state)
     }
 }
 
+/* Inputs that are broadcast span nothing, but their rows are work and scratch all the same. */
+static void test_more_rows_than_can_be_counted_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        clattn_sizes sizes;
+        const char *name; /* NULL: right */
+    } cases[] = {
+        {{1 << 24, 1 << 24, 1 << 24, 1 << 28, 1, 16, 16}, "queries"},
+        {{1 << 24, 1 << 24, 1 << 24, 1 << 20, 1, 16, 16}, "queries"},
+        {{1 << 24, 1 << 24, 1 << 24, 1, 1 << 28, 16, 16}, "queries"},
+        {{1 << 10, 1 << 10, 1 << 10, 1, 1 << 28, 16, 16}, "keys"},
+        {{1, 8, 1, 1 << 28, 1, 16, 16}, "queries"},
+        {{1, 8, 8, 1, 1 << 28, 16, 16}, "keys"},
+        {{1, 7, 7, 1 << 28, 1 << 28, 16, 16}, NULL},
+        {{1 << 24, 0, 0, 1 << 28, 1 << 28, 16, 16}, NULL},
+    };
+    for (int i = 0; i < COUNT_OF(cases); i++) {
+        clattn_problem problem;
+        clattn_problem_init(&problem, CLATTN_VJP, &cases[i].sizes);
+        for (int t = 0; t < CLATTN_TENSOR_COUNT; t++) {
+            problem.strides[t] = (clattn_strides){0};
+            problem.present[t] = problem.present[t] && t < CLATTN_O;
+        }
+        if (cases[i].name)
+            must_refuse(&problem, CLATTN_VJP, cases[i].name, "2^31");
+        else
+            must_accept(&problem, CLATTN_VJP, "as many rows as can be counted");
+    }
+}
+
+/* A packed batch has no rows of its own for each sequence. */
+static void test_sequences_of_a_packed_batch_share_their_rows(void **state)
+{
+    (void)state;
+    clattn_problem problem;
+    clattn_problem_init(&problem, CLATTN_FORWARD, &(clattn_sizes){1 << 20, 4, 4, 1 << 20, 1 << 20, 16, 16});
+    must_refuse(&problem, CLATTN_FORWARD, "queries", "2^31");
+    problem.present[CLATTN_CU_SEQLENS_Q] = problem.present[CLATTN_CU_SEQLENS_K] = true;
+    clattn_problem_set_contiguous(&problem, false);
+    must_accept(&problem, CLATTN_FORWARD, "packed");
+}
+
 static void test_an_output_with_stride_0_over_several_elements_is_refused(void **state)
 {
     (void)state;
@@ -691,6 +753,85 @@ static void test_names_are_the_enumerators_in_lower_case(void **state)
     assert_non_null(clattn_status_name((clattn_status)-99));
 }
 
+/* ---- arguments of functions that have no status ---- */
+
+static void test_null_is_answered_with_nothing(void **state)
+{
+    (void)state;
+    int64_t shape[5];
+    const clattn_problem problem = problem_of(CLATTN_FORWARD);
+    clattn_problem_init(NULL, CLATTN_FORWARD, &sizes);
+    clattn_problem_set_contiguous(NULL, false);
+    assert_int_equal(clattn_problem_shape(NULL, CLATTN_Q, shape), 0);
+    assert_int_equal(clattn_problem_shape(&problem, CLATTN_Q, NULL), 0);
+    assert_int_equal(clattn_problem_element_size(NULL, CLATTN_Q), 0);
+    assert_int_equal(clattn_problem_bytes(NULL, CLATTN_Q), 0);
+    assert_false(clattn_problem_is_output(NULL, CLATTN_FORWARD, CLATTN_O));
+    assert_null(clattn_context_cl(NULL));
+    assert_null(clattn_context_device(NULL));
+    assert_int_equal(clattn_context_programs_built(NULL), 0);
+    clattn_context_release(NULL);
+}
+
+static void test_values_that_are_no_tensor_have_no_shape_and_no_bytes(void **state)
+{
+    (void)state;
+    static const int wrong[] = {-1, 99, CLATTN_TENSOR_COUNT, INT32_MAX, INT32_MIN};
+    const clattn_problem problem = problem_of(CLATTN_FORWARD);
+    for (int i = 0; i < COUNT_OF(wrong); i++) {
+        int64_t shape[5];
+        assert_int_equal(clattn_problem_shape(&problem, (clattn_tensor)wrong[i], shape), 0);
+        assert_int_equal(clattn_problem_element_size(&problem, (clattn_tensor)wrong[i]), 0);
+        assert_int_equal(clattn_problem_bytes(&problem, (clattn_tensor)wrong[i]), 0);
+        assert_false(clattn_problem_is_output(&problem, CLATTN_FORWARD, (clattn_tensor)wrong[i]));
+    }
+}
+
+static void test_values_that_are_no_operation_make_no_problem(void **state)
+{
+    (void)state;
+    static const int wrong[] = {-1, 99, CLATTN_OPERATION_COUNT, INT32_MAX, INT32_MIN};
+    const clattn_problem right = problem_of(CLATTN_FORWARD);
+    for (int i = 0; i < COUNT_OF(wrong); i++) {
+        clattn_problem problem = problem_of(CLATTN_FORWARD);
+        clattn_problem_init(&problem, (clattn_operation)wrong[i], &sizes);
+        assert_int_equal(clattn_problem_check(&problem, CLATTN_FORWARD), CLATTN_INVALID_ARGUMENT);
+        assert_false(clattn_problem_is_output(&right, (clattn_operation)wrong[i], CLATTN_O));
+    }
+    clattn_problem problem = problem_of(CLATTN_FORWARD);
+    clattn_problem_init(&problem, CLATTN_FORWARD, NULL);
+    assert_int_equal(clattn_problem_check(&problem, CLATTN_FORWARD), CLATTN_INVALID_ARGUMENT);
+}
+
+/* Sizes may be anything until they are checked; what a sanitizer sees here is a failure too. */
+static void test_sizes_that_cannot_be_are_laid_out_without_overflow(void **state)
+{
+    (void)state;
+    static const int64_t wrong[] = {INT64_MAX, INT64_MAX - 1, INT64_MIN, -1};
+    for (int i = 0; i < COUNT_OF(wrong); i++) {
+        const int64_t n = wrong[i];
+        clattn_problem problem;
+        clattn_problem_init(&problem, CLATTN_HVP, &(clattn_sizes){n, n, n, n, n, n, n});
+        for (int t = 0; t < CLATTN_TENSOR_COUNT; t++)
+            problem.present[t] = true;
+        problem.tangents = problem.logit_data_count = n;
+        problem.block_rows = problem.block_columns = 64;
+        clattn_problem_set_contiguous(&problem, true);
+        for (int t = 0; t < CLATTN_TENSOR_COUNT; t++) {
+            int64_t shape[5];
+            assert_true(clattn_problem_shape(&problem, (clattn_tensor)t, shape) > 0);
+            clattn_strides *strides = &problem.strides[t];
+            assert_true(strides->batch > 0 && strides->head > 0 && strides->row > 0 && strides->column > 0);
+            const size_t bytes = clattn_problem_bytes(&problem, (clattn_tensor)t);
+            if (n < 0 ? bytes != 0 && t != CLATTN_CU_SEQLENS_Q && t != CLATTN_CU_SEQLENS_K
+                      : bytes < SIZE_MAX / 2)
+                fail_msg("%s of sizes %lld: %zu bytes", clattn_tensor_name((clattn_tensor)t), (long long)n,
+                         bytes);
+        }
+        assert_int_equal(clattn_problem_check(&problem, CLATTN_HVP), CLATTN_INVALID_ARGUMENT);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -701,6 +842,7 @@ int main(void)
         cmocka_unit_test(test_an_output_of_one_element_an_axis_may_have_stride_0),
         cmocka_unit_test(test_wrong_whole_numbers_are_refused),
         cmocka_unit_test(test_wrong_floating_point_numbers_are_refused),
+        cmocka_unit_test(test_a_number_beyond_its_type_is_told_the_range),
         cmocka_unit_test(test_wrong_enumerators_are_refused),
         cmocka_unit_test(test_types_that_do_not_go_together_are_refused),
         cmocka_unit_test(test_query_heads_are_a_multiple_of_key_heads),
@@ -713,6 +855,8 @@ int main(void)
         cmocka_unit_test(test_strides_that_a_tensor_has_no_axis_for_are_ignored),
         cmocka_unit_test(test_a_span_beyond_the_address_space_is_refused),
         cmocka_unit_test(test_sizes_whose_product_overflows_are_refused),
+        cmocka_unit_test(test_more_rows_than_can_be_counted_are_refused),
+        cmocka_unit_test(test_sequences_of_a_packed_batch_share_their_rows),
         cmocka_unit_test(test_an_output_with_stride_0_over_several_elements_is_refused),
         cmocka_unit_test(test_every_tensor_has_its_shape_type_and_bytes),
         cmocka_unit_test(test_rows_of_sums_are_f64_in_f64),
@@ -722,6 +866,10 @@ int main(void)
         cmocka_unit_test(test_a_packed_batch_is_one_long_batch_element),
         cmocka_unit_test(test_outputs_are_results_of_the_operation),
         cmocka_unit_test(test_names_are_the_enumerators_in_lower_case),
+        cmocka_unit_test(test_null_is_answered_with_nothing),
+        cmocka_unit_test(test_values_that_are_no_tensor_have_no_shape_and_no_bytes),
+        cmocka_unit_test(test_values_that_are_no_operation_make_no_problem),
+        cmocka_unit_test(test_sizes_that_cannot_be_are_laid_out_without_overflow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

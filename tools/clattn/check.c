@@ -268,7 +268,8 @@ static int parse(int argc, char **argv, check_options *options)
                                                                     : NULL;
         if (!value)
             return cli_usage("clattn check", "unexpected argument '%s'", argv[i]);
-        if (i + 1 == argc)
+        /* "--device --json" forgot the device; names begin with no two dashes */
+        if (i + 1 == argc || strncmp(argv[i + 1], "--", 2) == 0)
             return cli_usage("clattn check", "%s needs a value", argv[i]);
         *value = argv[++i];
     }

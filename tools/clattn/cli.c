@@ -3,14 +3,23 @@
  */
 #include "cli.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
+
+void cli_print_foreign(FILE *stream, const char *text)
+{
+    for (; *text; text++)
+        fputc(iscntrl((unsigned char)*text) ? '?' : *text, stream);
+}
 
 static void print_error(const char *format, va_list arguments)
 {
+    char text[8192];
+    vsnprintf(text, sizeof text, format, arguments);
     fputs("clattn: ", stderr);
-    vfprintf(stderr, format, arguments);
+    cli_print_foreign(stderr, text);
     fputc('\n', stderr);
 }
 
@@ -36,9 +45,18 @@ int cli_usage(const char *command, const char *format, ...)
 int cli_library_failure(clattn_status status)
 {
     const char *message = clattn_message();
-    fprintf(stderr, "clattn: %s\n", message[0] ? message : clattn_status_name(status));
+    /* the library's word for it is the option's, without the dashes */
+    const bool logit = status == CLATTN_BUILD_ERROR && strncmp(message, "logit: ", 7) == 0;
+    fprintf(stderr, "clattn: %s%s\n", logit ? "--" : "", message[0] ? message : clattn_status_name(status));
     bool not_built_yet = status == CLATTN_UNSUPPORTED && strstr(message, "not built yet");
     return status == CLATTN_INVALID_ARGUMENT || not_built_yet ? CLI_USAGE : CLI_FAILED;
+}
+
+int cli_flush(void)
+{
+    if (fflush(stdout) != 0 || ferror(stdout))
+        return cli_fail("standard output: %s", strerror(errno));
+    return CLI_OK;
 }
 
 bool cli_wants_help(int argc, char **argv)

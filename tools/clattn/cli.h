@@ -7,6 +7,8 @@
 
 #include <clattn/clattn.h>
 
+#include <stdio.h>
+
 enum {
     CLI_OK = 0,
     CLI_FAILED = 1,
@@ -21,6 +23,13 @@ int cli_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int cli_usage(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The library's last message on this thread; the exit code follows from its status. */
 int cli_library_failure(clattn_status status);
+
+/* Prints text of others, such as a file's name: control characters become '?', so that it cannot break the line or
+ * command the terminal. */
+void cli_print_foreign(FILE *stream, const char *text);
+
+/* Sends what was printed on its way. An answer that does not arrive (a full disk behind stdout) is no success. */
+int cli_flush(void);
 
 /* True if the arguments of a subcommand ask for its help. */
 bool cli_wants_help(int argc, char **argv);

@@ -6,6 +6,7 @@
 
 #include "cli.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -15,13 +16,22 @@ static int opencl_failure(const char *call, cl_int error)
 }
 
 /* OpenCL has no empty buffers: one without elements gets a byte. */
-static int make_buffer(device_run *run, size_t bytes, cl_mem *memory)
+static int make_buffer(device_run *run, const char *name, size_t bytes, cl_mem *memory)
 {
     cl_int error;
     size_t size = bytes > 0 ? bytes : 1;
+    clattn_device_info facts;
+    clattn_status status = clattn_context_describe(run->context, &facts);
+    if (status != CLATTN_SUCCESS)
+        return cli_library_failure(status);
+    if (size > facts.max_allocation)
+        return cli_fail("%s: %zu bytes, expected at most %" PRIu64 ", the largest allocation of %s", name,
+                        size, facts.max_allocation, facts.name);
     *memory = clCreateBuffer(clattn_context_cl(run->context), CL_MEM_READ_WRITE, size, NULL, &error);
     if (error != CL_SUCCESS)
-        return cli_fail("cannot make a buffer of %zu bytes on the device: OpenCL error %d", size, (int)error);
+        return cli_fail("%s: cannot make a buffer of %zu bytes on %s, which has %" PRIu64
+                        " in all: OpenCL error %d",
+                        name, size, facts.name, facts.global_memory, (int)error);
     run->device_bytes += size;
     return CLI_OK;
 }
@@ -49,14 +59,14 @@ int device_run_open(device_run *run, const char *selector, clattn_operation oper
         return cli_library_failure(status);
     int code = make_queue(run);
     if (code == CLI_OK && run->info.workspace_bytes > 0)
-        code = make_buffer(run, (size_t)run->info.workspace_bytes, &run->workspace);
+        code = make_buffer(run, "workspace", (size_t)run->info.workspace_bytes, &run->workspace);
     return code;
 }
 
 int device_run_add(device_run *run, clattn_tensor tensor, const void *data, size_t bytes)
 {
     cl_mem *memory = &run->buffers[tensor].memory;
-    int code = make_buffer(run, bytes, memory);
+    int code = make_buffer(run, clattn_tensor_name(tensor), bytes, memory);
     if (code != CLI_OK || !data || bytes == 0)
         return code;
     cl_int error = clEnqueueWriteBuffer(run->queue, *memory, CL_TRUE, 0, bytes, data, 0, NULL, NULL);

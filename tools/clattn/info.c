@@ -167,8 +167,10 @@ static int list_devices(bool json)
     clattn_status status = clattn_devices(NULL, 0, &count);
     if (status != CLATTN_SUCCESS)
         return cli_library_failure(status);
-    if (count == 0)
-        return cli_fail("no OpenCL device found; is an OpenCL driver installed?");
+    if (count == 0) { /* the library says why there is none to open */
+        clattn_context *none = NULL;
+        return cli_library_failure(clattn_context_open(NULL, &none));
+    }
     int capacity = count;
     clattn_device_info *devices = calloc((size_t)capacity, sizeof *devices);
     if (!devices)

@@ -6,6 +6,7 @@
 
 #include "cli.h"
 #include "convert.h"
+#include "files.h"
 #include "tensors.h"
 
 #include <errno.h>
@@ -72,9 +73,11 @@ static bool read_text(FILE *file, char **text, size_t *length)
 
 int inputs_read_logit(const char *path, char **text)
 {
-    FILE *file = fopen(path, "rb");
+    const char *why;
+    uint64_t size;
+    FILE *file = files_open(path, &size, &why);
     if (!file)
-        return cli_fail("--logit: %s: %s", path, strerror(errno));
+        return cli_fail("--logit: %s: %s", path, why);
     size_t length;
     bool ok = read_text(file, text, &length);
     int reason = errno;

@@ -5,8 +5,11 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct subcommand {
     const char *name;
@@ -45,6 +48,10 @@ static int dispatch(int argc, char **argv)
         const subcommand *found = &SUBCOMMANDS[i];
         if (strcmp(argv[1], found->name) != 0)
             continue;
+        if (!found->run && cli_wants_help(argc - 1, argv + 1)) {
+            printf("usage: clattn %s\n\n%s\n", found->name, found->help);
+            return CLI_OK;
+        }
         if (!found->run)
             return cli_usage("clattn", "%s: not built yet", found->name);
         return found->run(argc - 1, argv + 1);
@@ -67,11 +74,25 @@ static int run_command(int argc, char **argv)
     return dispatch(argc, argv);
 }
 
+/* A file that is opened later must not become one of the three standard streams. */
+static bool open_standard_streams(void)
+{
+    bool has_output = fcntl(STDOUT_FILENO, F_GETFD) >= 0;
+    int opened;
+    do
+        opened = open("/dev/null", O_RDWR);
+    while (opened >= 0 && opened <= STDERR_FILENO);
+    if (opened >= 0)
+        close(opened);
+    return has_output;
+}
+
 int main(int argc, char **argv)
 {
+    if (!open_standard_streams())
+        return cli_fail("standard output: %s", strerror(EBADF));
+    /* A reader that is gone is an answer that does not arrive, not the end. */
+    signal(SIGPIPE, SIG_IGN);
     int code = run_command(argc, argv);
-    /* An answer that did not arrive (a full disk behind stdout) is no success. */
-    if (fflush(stdout) != 0 || ferror(stdout))
-        return cli_fail("standard output: %s", strerror(errno));
-    return code;
+    return code == CLI_OK ? cli_flush() : code;
 }

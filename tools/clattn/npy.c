@@ -4,6 +4,7 @@
  */
 #include "npy.h"
 
+#include "files.h"
 #include "npy_header.h"
 
 #include <errno.h>
@@ -164,16 +165,12 @@ static bool read_data(reader *in, npy_array *array)
 bool npy_load(const char *path, npy_array *array, npy_error *error)
 {
     *array = (npy_array){0};
-    struct stat facts;
-    /* Asked before opening: opening a pipe would wait for its writer. */
-    if (stat(path, &facts) != 0)
-        return set_error(error, path, "%s", strerror(errno));
-    if (!S_ISREG(facts.st_mode))
-        return set_error(error, path, "expected a regular file");
-    FILE *file = fopen(path, "rb");
+    const char *reason;
+    uint64_t size;
+    FILE *file = files_open(path, &size, &reason);
     if (!file)
-        return set_error(error, path, "%s", strerror(errno));
-    reader in = {path, file, (uint64_t)facts.st_size, error};
+        return set_error(error, path, "%s", reason);
+    reader in = {path, file, size, error};
     bool ok = read_header(&in, array) && read_data(&in, array);
     fclose(file);
     if (!ok)

@@ -15,8 +15,10 @@ static bool starts_well(const char *text) { return text[0] != '\0' && !isspace((
 bool parse_double(const char *text, double *value)
 {
     char *end;
+    errno = 0;
     double parsed = strtod(text, &end);
-    if (!starts_well(text) || end == text || *end != '\0' || !isfinite(parsed))
+    bool vanished = errno == ERANGE && parsed == 0;
+    if (!starts_well(text) || end == text || *end != '\0' || !isfinite(parsed) || vanished)
         return false;
     *value = parsed;
     return true;

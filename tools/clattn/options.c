@@ -53,19 +53,21 @@ static const char *set_window(run_options *options, const char *text)
 
 static const char *set_softcap(run_options *options, const char *text)
 {
-    return parse_double(text, &options->softcap) && options->softcap >= 0 ? NULL : "a finite number >= 0";
+    return parse_double(text, &options->softcap) && options->softcap >= 0
+               ? NULL
+               : "a finite number >= 0 in the range of f64";
 }
 
 static const char *set_scale(run_options *options, const char *text)
 {
     options->has_scale = parse_double(text, &options->scale);
-    return options->has_scale ? NULL : "a finite number";
+    return options->has_scale ? NULL : "a finite number in the range of f64";
 }
 
 static const char *set_dropout(run_options *options, const char *text)
 {
     bool ok = parse_double(text, &options->dropout) && options->dropout >= 0 && options->dropout < 1;
-    return ok ? NULL : "a probability, 0 <= P < 1";
+    return ok ? NULL : "a probability, 0 <= P < 1, in the range of f64";
 }
 
 static const char *set_seed(run_options *options, const char *text)
@@ -136,7 +138,9 @@ static const char *set_expect(run_options *options, const char *text)
 
 static const char *set_tolerance(run_options *options, const char *text)
 {
-    return parse_double(text, &options->tolerance) && options->tolerance >= 0 ? NULL : "a finite number >= 0";
+    return parse_double(text, &options->tolerance) && options->tolerance >= 0
+               ? NULL
+               : "a finite number >= 0 in the range of f64";
 }
 
 static const char *set_time(run_options *options, const char *text)

@@ -25,7 +25,9 @@ static void print_written(const report *content)
         if (!result->data)
             continue;
         shapes_format(result->rank, result->shape, shape);
-        printf("wrote   %s/%s.npy  %s\n", content->options->out, clattn_tensor_name((clattn_tensor)t), shape);
+        fputs("wrote   ", stdout);
+        cli_print_foreign(stdout, content->options->out);
+        printf("/%s.npy  %s\n", clattn_tensor_name((clattn_tensor)t), shape);
     }
 }
 

@@ -46,7 +46,8 @@ static int fetch_result(device_run *device, const clattn_problem *problem, clatt
     size_t count = npy_count(result);
     void *elements = malloc(count * convert_size(stored) + 1);
     if (!elements)
-        return cli_fail("out of memory");
+        return cli_fail("%s: host memory for %zu bytes", clattn_tensor_name(tensor),
+                        count * convert_size(stored));
     int code = device_run_read(device, tensor, elements, count * convert_size(stored));
     for (size_t i = 0; code == CLI_OK && i < count; i++)
         convert_store(result->data, file_dtype, i, convert_load(elements, stored, i));
@@ -65,7 +66,7 @@ int results_fetch(device_run *device, const shapes *sizes, const clattn_problem 
         int64_t shape[NPY_MAX_RANK];
         int rank = shapes_of_result(sizes, tensor, shape);
         if (!npy_allocate(&results[t], type, rank, shape))
-            return cli_fail("out of memory");
+            return cli_fail("%s: host memory for its elements", clattn_tensor_name(tensor));
         int code = fetch_result(device, problem, tensor, &results[t]);
         if (code != CLI_OK)
             return code;
@@ -82,9 +83,9 @@ static bool make_directory(const char *path)
     if (mkdir(path, 0777) == 0)
         return true;
     int reason = errno;
-    bool there = stat(path, &facts) == 0 && S_ISDIR(facts.st_mode);
-    errno = there ? 0 : reason;
-    return there;
+    bool there = stat(path, &facts) == 0, directory = there && S_ISDIR(facts.st_mode);
+    errno = there ? ENOTDIR : reason;
+    return directory;
 }
 
 static int make_directories(const char *directory)
@@ -97,57 +98,53 @@ static int make_directories(const char *directory)
     for (char *slash = strchr(path + (path[0] == '/'), '/'); slash && ok; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         ok = make_directory(path);
-        *slash = '/';
+        if (ok)
+            *slash = '/';
     }
     ok = ok && make_directory(path);
-    int reason = errno;
+    int code = CLI_OK;
+    if (!ok) /* path ends where it failed */
+        code = cli_fail("--out: %s: cannot make the directory: %s: %s", directory, path, strerror(errno));
     free(path);
-    return ok ? CLI_OK : cli_fail("--out: %s: cannot make the directory: %s", directory, strerror(reason));
+    return code;
 }
 
-/* Stages every result; staged[t].temporary is NULL for those that were not. */
-static int stage_results(const npy_array results[CLATTN_TENSOR_COUNT], char *const paths[CLATTN_TENSOR_COUNT],
-                         npy_staged staged[CLATTN_TENSOR_COUNT])
+static int stage(const npy_array *result, clattn_tensor tensor, const char *directory, results_files *files)
 {
-    for (int t = 0; t < CLATTN_TENSOR_COUNT; t++) {
-        npy_error error;
-        if (!results[t].data)
-            continue;
-        if (!paths[t])
-            return cli_fail("out of memory");
-        if (!npy_stage(paths[t], &results[t], &staged[t], &error))
-            return cli_fail("--out: %s", error.text);
-    }
+    npy_error error;
+    files->paths[tensor] = tensor_path(directory, tensor);
+    if (!files->paths[tensor])
+        return cli_fail("out of memory");
+    if (!npy_stage(files->paths[tensor], result, &files->staged[tensor], &error))
+        return cli_fail("--out: %s", error.text);
     return CLI_OK;
 }
 
-static int commit_results(npy_staged staged[CLATTN_TENSOR_COUNT])
+int results_stage(const char *directory, const npy_array results[CLATTN_TENSOR_COUNT], results_files *files)
 {
-    for (int t = 0; t < CLATTN_TENSOR_COUNT; t++) {
-        npy_error error;
-        if (staged[t].temporary && !npy_commit(&staged[t], &error))
-            return cli_fail("--out: %s", error.text);
-    }
-    return CLI_OK;
-}
-
-int results_write(const char *directory, const npy_array results[CLATTN_TENSOR_COUNT])
-{
-    char *paths[CLATTN_TENSOR_COUNT] = {NULL};
-    npy_staged staged[CLATTN_TENSOR_COUNT] = {{NULL, NULL}};
     int code = make_directories(directory);
-    if (code != CLI_OK)
-        return code;
-    for (int t = 0; t < CLATTN_TENSOR_COUNT; t++) {
+    for (int t = 0; t < CLATTN_TENSOR_COUNT && code == CLI_OK; t++) {
         if (results[t].data)
-            paths[t] = tensor_path(directory, (clattn_tensor)t);
-    }
-    code = stage_results(results, paths, staged);
-    if (code == CLI_OK)
-        code = commit_results(staged);
-    for (int t = 0; t < CLATTN_TENSOR_COUNT; t++) {
-        npy_discard(&staged[t]);
-        free(paths[t]);
+            code = stage(&results[t], (clattn_tensor)t, directory, files);
     }
     return code;
+}
+
+int results_commit(results_files *files)
+{
+    for (int t = 0; t < CLATTN_TENSOR_COUNT; t++) {
+        npy_error error;
+        if (files->staged[t].temporary && !npy_commit(&files->staged[t], &error))
+            return cli_fail("--out: %s", error.text);
+    }
+    return CLI_OK;
+}
+
+void results_discard(results_files *files)
+{
+    for (int t = 0; t < CLATTN_TENSOR_COUNT; t++) {
+        npy_discard(&files->staged[t]);
+        free(files->paths[t]);
+        files->paths[t] = NULL;
+    }
 }

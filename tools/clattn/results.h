@@ -19,8 +19,20 @@ int results_prepare(device_run *device, const shapes *sizes, const clattn_proble
 int results_fetch(device_run *device, const shapes *sizes, const clattn_problem *problem,
                   npy_array results[CLATTN_TENSOR_COUNT]);
 
-/* Writes DIRECTORY/NAME.npy for each result, all of them or none; makes the
+/* Files of results on their way; starts all zero. */
+typedef struct results_files {
+    char *paths[CLATTN_TENSOR_COUNT];
+    npy_staged staged[CLATTN_TENSOR_COUNT];
+} results_files;
+
+/* Writes each result to a temporary file beside DIRECTORY/NAME.npy; makes the
  * directory, and those above it, if missing. */
-int results_write(const char *directory, const npy_array results[CLATTN_TENSOR_COUNT]);
+int results_stage(const char *directory, const npy_array results[CLATTN_TENSOR_COUNT], results_files *files);
+
+/* Moves them to their names. */
+int results_commit(results_files *files);
+
+/* Removes what was staged and not committed. */
+void results_discard(results_files *files);
 
 #endif /* CLATTN_TOOL_RESULTS_H */

@@ -25,6 +25,7 @@ typedef struct run_state {
     device_timing timing;
     clattn_tile_count tiles;
     comparison comparisons[CLATTN_TENSOR_COUNT];
+    results_files files;
 } run_state;
 
 static int make_problem(run_state *state)
@@ -47,7 +48,8 @@ static int upload_input(run_state *state, clattn_tensor tensor)
     npy_array *array = &state->inputs[tensor];
     size_t bytes;
     void *copy = inputs_device_copy(&state->problem, tensor, array, &bytes);
-    int code = copy ? device_run_add(&state->device, tensor, copy, bytes) : cli_fail("out of memory");
+    int code = copy ? device_run_add(&state->device, tensor, copy, bytes)
+                    : cli_fail("%s: host memory for %zu bytes", clattn_tensor_name(tensor), bytes);
     free(copy);
     npy_release(array);
     return code;
@@ -84,7 +86,7 @@ static int compute(run_state *state)
     return code;
 }
 
-/* Whatever can fail is done before the first file is written. */
+/* Whatever can fail is done before the first file appears, the report's way to its reader included. */
 static int deliver(run_state *state)
 {
     const run_options *options = &state->options;
@@ -92,12 +94,16 @@ static int deliver(run_state *state)
     if (options->expect)
         code = compare_results(options, &state->problem, state->results, state->comparisons);
     if (code == CLI_OK && options->out)
-        code = results_write(options->out, state->results);
+        code = results_stage(options->out, state->results, &state->files);
     if (code != CLI_OK)
         return code;
     const report content = {options,        &state->device, state->results, state->comparisons,
                             &state->timing, &state->tiles};
     code = report_print(&content);
+    if (code == CLI_OK)
+        code = cli_flush();
+    if (code == CLI_OK)
+        code = results_commit(&state->files);
     int bad = compare_count_bad(state->comparisons);
     if (code == CLI_OK && bad > 0)
         code = cli_fail("--expect: %d of the results beyond the tolerance", bad);
@@ -107,6 +113,7 @@ static int deliver(run_state *state)
 static void release(run_state *state)
 {
     device_run_close(&state->device);
+    results_discard(&state->files);
     for (int t = 0; t < CLATTN_TENSOR_COUNT; t++) {
         npy_release(&state->inputs[t]);
         npy_release(&state->results[t]);
