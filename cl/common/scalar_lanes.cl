@@ -28,7 +28,10 @@ static inline ilanes gather_int(__global const int *base, const llanes at) { ret
 /* The caller's logit function, compiled into the program, for each lane. */
 #define CALL_LOGIT(x, b, h, query, key, data, y, dy, ddy) clattn_logit(x, b, h, query, key, data, y, dy, ddy)
 
-/* A tensor with a number for each pair of a sequence: read where it stands, so there is nothing to stage. */
+/* What rules read for each pair is read where it stands: nothing is staged. */
+#define STAGES_PAIRS 0
+
+/* A tensor with a number for each pair of a sequence. */
 typedef struct {
     __global const uchar *base;
     long row, column;

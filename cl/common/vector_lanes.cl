@@ -116,6 +116,9 @@ DEFINE_GATHER(gather_real, lanes, real, LOAD_PLAIN)
 DEFINE_GATHER(gather_byte, ilanes, uchar, LOAD_PLAIN)
 DEFINE_GATHER(gather_int, ilanes, int, LOAD_PLAIN)
 
+/* What rules read for each pair is staged a tile at a time, because lane by lane it costs more than the arithmetic. */
+#define STAGES_PAIRS 1
+
 /* A tensor with a number for each pair of a sequence. The engine stages those of a tile, score by score; bytes by four
  * inner rows in a word, [inner row / 4][VECTORS]. */
 typedef struct {

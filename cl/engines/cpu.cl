@@ -528,11 +528,14 @@ NOT_INLINED void stage_bias(const pair_steps *s, __global const bias_t *from, la
 
 static inline int_lanes mask_words(const pair_steps *s, __global const uchar *from, const int i, const int j)
 {
+    const long at[4] = {inner_at(s, j), inner_at(s, j + 1), inner_at(s, j + 2), inner_at(s, j + 3)};
     int_lanes words;
     for (int lane = 0; lane < LANES; lane++) {
         __global const uchar *row = from + outer_at(s, i + lane);
-        words[lane] = row[inner_at(s, j)] | row[inner_at(s, j + 1)] << 8 | row[inner_at(s, j + 2)] << 16 |
-                      row[inner_at(s, j + 3)] << 24;
+        const int word = row[at[0]] | row[at[1]] << 8 | row[at[2]] << 16 | row[at[3]] << 24;
+        if (s->outer_step == 0)
+            return (int_lanes)(word);
+        words[lane] = word;
     }
     return words;
 }

@@ -8,6 +8,9 @@ typedef struct {
     long row, column;
     int block_rows, block_columns;
     int first_query, first_key; /* blocks are counted in memory, also in a packed batch */
+#if STAGES_PAIRS
+    const ilanes *staged; /* the kinds of a tile's pairs */
+#endif
 } block_rule;
 
 static inline block_rule block_locate(const arguments *a, const sequence *s)
@@ -24,11 +27,15 @@ static inline block_rule block_locate(const arguments *a, const sequence *s)
 }
 
 /* 0, 1 or 2 */
-static inline ilanes block_kind(const block_rule *rule, const ilanes query, const ilanes key)
+static inline ilanes block_kind(const block_rule *rule, const pair *at)
 {
+#if STAGES_PAIRS
+    return rule->staged[at->score];
+#else
     return gather_byte(rule->base,
-                       TO_LLANES((query + rule->first_query) / rule->block_rows) * rule->row +
-                           TO_LLANES((key + rule->first_key) / rule->block_columns) * rule->column);
+                       TO_LLANES((at->query + rule->first_query) / rule->block_rows) * rule->row +
+                           TO_LLANES((at->key + rule->first_key) / rule->block_columns) * rule->column);
+#endif
 }
 
 /* True if every block that holds a pair of queries x keys is skipped. */

@@ -85,7 +85,7 @@ static inline ilanes masks_attend(const rules *r, const pair *at)
     attends = mask_attends(&r->mask, at);
 #endif
 #if RULE_BLOCK_MASK
-    const ilanes kind = block_kind(&r->blocks, at->query, at->key);
+    const ilanes kind = block_kind(&r->blocks, at);
     attends = (kind != 0) & ((kind == 1) | attends);
 #endif
     return attends;
@@ -96,7 +96,7 @@ static inline logit logit_of(const rules *r, const lanes dot, const pair *at)
 {
     logit z = {dot * r->scale, TO_LANES(1), TO_LANES(0), at->attends & masks_attend(r, at)};
 #if RULE_SEGMENTS
-    z.attends = z.attends & segments_attend(&r->segments, at->query, at->key);
+    z.attends = z.attends & segments_attend(&r->segments, at);
 #endif
 #if RULE_SOFTCAP
     softcap_apply(r->softcap, &z);

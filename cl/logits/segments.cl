@@ -2,6 +2,9 @@
 #if RULE_SEGMENTS
 typedef struct {
     __global const int *queries, *keys; /* ids, from the sequence's first row on */
+#if STAGES_PAIRS
+    const ilanes *staged; /* whether the ids of a tile's pairs are one */
+#endif
 } segment_rule;
 
 static inline segment_rule segments_locate(const arguments *a, const sequence *s)
@@ -11,10 +14,16 @@ static inline segment_rule segments_locate(const arguments *a, const sequence *s
     return rule;
 }
 
-static inline ilanes segments_attend(const segment_rule *rule, const ilanes query, const ilanes key)
+static inline ilanes same_segment(const ilanes id, const ilanes other) { return (id >= 0) & (id == other); }
+
+static inline ilanes segments_attend(const segment_rule *rule, const pair *at)
 {
-    const ilanes id = gather_int(rule->queries, TO_LLANES(query));
-    return (id >= 0) & (id == gather_int(rule->keys, TO_LLANES(key)));
+#if STAGES_PAIRS
+    return rule->staged[at->score];
+#else
+    return same_segment(gather_int(rule->queries, TO_LLANES(at->query)),
+                        gather_int(rule->keys, TO_LLANES(at->key)));
+#endif
 }
 
 /* Least and largest id >= 0 of some rows; begin > end if there is none. */
