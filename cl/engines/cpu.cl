@@ -333,7 +333,7 @@ INLINED void add_sums(const row_sums *to, const by_weights_operands *o, const in
     UNROLL_FOR (int r = 0; r < ROWS; r++)
         UNROLL_FOR (int v = 0; v < SUM_VECTORS; v++) {
             __global real *here = to->data + (first + r) * to->stride + d + v * LANES;
-            if (first + r < to->rows && d + v * LANES < to->stride)
+            if (first + r < to->rows && d + v * LANES < to->dims)
                 STORE_REAL_LANES(load_real(here) + sum[r][v], here);
         }
 }
