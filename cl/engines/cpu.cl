@@ -307,7 +307,7 @@ static inline void multiply_values(const group *g, lanes *output, const int dim_
 
 #if BACKWARD_AT_ONCE
 /* Vectors of dims that are summed at once; head-dim classes are made of whole ones. */
-#define SUM_VECTORS (LANES < 16 ? 4 : HEAD_DIM_CLASS < 32 ? 1 : 2)
+#define SUM_VECTORS (HEAD_DIM_CLASS < 2 * LANES ? 1 : 2)
 
 /* Outer rows with their dims in the lanes: x[row][dim]; what lies behind the last row or dim is 0. */
 typedef struct {
