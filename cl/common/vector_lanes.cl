@@ -204,7 +204,10 @@ static inline VECTOR_OF(ushort) bf16_of_lanes(const lanes x)
     const ulanes nan = (bits >> 16) | 0x40u, rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
     return CONVERT_TO(ushort)(isnan(f) ? nan : rounded);
 }
-static inline void store_bf16(const lanes x, __global bf16 *p) { PASTE(vstore, LANES)(bf16_of_lanes(x), 0, p); }
+static inline void store_bf16(const lanes x, __global bf16 *p)
+{
+    PASTE(vstore, LANES)(bf16_of_lanes(x), 0, p);
+}
 #if IN_TYPE == TYPE_F64
 static inline lanes load_f64(__global const double *p) { return PASTE(vload, LANES)(0, p); }
 static inline void store_f64(const lanes x, __global double *p) { PASTE(vstore, LANES)(x, 0, p); }

@@ -33,7 +33,7 @@ struct clattn_engine {
     const char *name;
     bool adds_to_inner_rows; /* it has that word: gradients can be computed in one pass */
     bool may_not_build;      /* it uses what a driver's compiler may lack: then the next engine takes over */
-    const char *sources[5];  /* lanes, then the engine's words; NULL-terminated */
+    const char *sources[6];  /* lanes, then the engine's words; NULL-terminated */
     /* Writes why not to `reason`, of `size` bytes, when it cannot. */
     bool (*supports)(const clattn_device_info *device, const clattn_problem *problem, char *reason,
                      size_t size);

@@ -7,15 +7,14 @@
 
 extern const struct clattn_engine clattn_engine_cpu;
 extern const struct clattn_engine clattn_engine_cpu_amx;
+extern const struct clattn_engine clattn_engine_cpu_dot;
 extern const struct clattn_engine clattn_engine_reference;
 extern const struct clattn_engine clattn_engine_simt;
 
 /* In order of merit. */
 static const struct clattn_engine *const engines[] = {
-    &clattn_engine_cpu_amx,
-    &clattn_engine_cpu,
-    &clattn_engine_simt,
-    &clattn_engine_reference,
+    &clattn_engine_cpu_amx, &clattn_engine_cpu_dot,   &clattn_engine_cpu,
+    &clattn_engine_simt,    &clattn_engine_reference,
 };
 #define ENGINE_COUNT ((int)(sizeof engines / sizeof *engines))
 
