@@ -1,7 +1,7 @@
 /*
- * Products of blocks of bf16 (see bf16_blocks.cl) on the tile registers of x86 CPUs that
- * have AMX, through the compiler's builtins: a register holds a block, and one
- * instruction multiplies two.
+ * Products of blocks of bf16 (see cpu_bf16.cl) on the tile registers of x86
+ * CPUs that have AMX, through the compiler's builtins: a register holds a
+ * block, and one instruction multiplies two.
  */
 #if EMULATES_TILES
 #define TILE_FUNCTION static __attribute__((noinline))

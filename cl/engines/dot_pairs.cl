@@ -1,7 +1,7 @@
 /*
- * Products of blocks of bf16 (see bf16_blocks.cl) by the dot product of pairs that x86 CPUs
- * with AVX512-BF16 have: a pair of A, broadcast, by a vector of pairs of B.
- * A strip of DOT_ROWS rows by two columns stays in registers.
+ * Products of blocks of bf16 (see cpu_bf16.cl) by the dot product of pairs that
+ * x86 CPUs with AVX512-BF16 have: a pair of A, broadcast, by a vector of pairs
+ * of B. A strip of DOT_ROWS rows by two columns of blocks stays in registers.
  */
 #define DOT_ROWS 8
 #define BEGIN_BLOCKS()
