@@ -394,6 +394,16 @@ static int choose_slices(const struct clattn_plan *plan, int outer)
     return slices * own < units && slices < tiles ? 0 : (int)slices;
 }
 
+/* Room for the sums of dQ or dQ', unless the gradient can hold them itself: see query_sums.cl. */
+static void add_query_sums(struct clattn_plan *plan, clattn_tensor gradient, int slot)
+{
+    const clattn_problem *p = &plan->problem;
+    const bool full = p->out_dtype == p->dtype && (p->dtype == CLATTN_F32 || p->dtype == CLATTN_F64);
+    const bool in_place = plan->slices == 1 && p->present[gradient] && full && p->head_dim % 16 == 0;
+    if (!in_place)
+        add_scratch(plan, slot, plan->slices * query_rows(p) * tiles_over(p->head_dim, 16) * 16);
+}
+
 static bool takes_gradients_at_once(const struct clattn_plan *plan)
 {
     return plan->engine->adds_to_inner_rows && wants(plan, CLATTN_DQ, CLATTN_TDQ) &&
@@ -448,11 +458,10 @@ static clattn_status plan_backward_pass(struct clattn_plan *plan, int tangent_fi
     CLATTN_TRY(build_pass(plan, &pass));
     plan->tile = pass.tile;
     if (slices > 0 && tangent_first == 0) {
-        const int64_t sums = slices * query_rows(p) * tiles_over(p->head_dim, 16) * 16;
         plan->slices = slices;
-        add_scratch(plan, SLOT_DQ_PARTS, sums);
+        add_query_sums(plan, CLATTN_DQ, SLOT_DQ_PARTS);
         if (tangents)
-            add_scratch(plan, SLOT_TDQ_PARTS, sums);
+            add_query_sums(plan, CLATTN_TDQ, SLOT_TDQ_PARTS);
     }
     CLATTN_TRY(add_launch(plan, &pass, "attention_deltas", query_rows(p), 0, tangent_first));
     if (wants(plan, CLATTN_DSINK, CLATTN_TDSINK)) {

@@ -174,7 +174,7 @@ clattn_status clattn_plan_describe(const clattn_plan *plan, clattn_plan_info *in
         .bytes = bytes_moved(&plan->problem),
     };
     const int used = snprintf(info->tiles, sizeof info->tiles, "%dx%d", tile->outer, tile->inner);
-    if (tile->items_x * tile->items_y > 0)
+    if (tile->items_x * tile->items_y > 1)
         snprintf(info->tiles + used, sizeof info->tiles - (size_t)used, " by %dx%d work-items", tile->items_x,
                  tile->items_y);
     snprintf(info->reason, sizeof info->reason, "%s", plan->reason);

@@ -13,7 +13,9 @@ import ctypes
 import json
 import math
 import os
+import resource
 import statistics
+import subprocess
 import sys
 import time
 
@@ -39,6 +41,8 @@ def load(path):
     library.peer_close.argtypes = [ctypes.c_void_p]
     library.peer_run.argtypes = [ctypes.c_void_p]
     library.peer_engine.restype = ctypes.c_char_p
+    library.peer_result_bytes.restype = ctypes.c_uint64
+    library.peer_result_bytes.argtypes = [ctypes.c_void_p]
     library.peer_engine.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]
     for call in (library.peer_write, library.peer_read):
         call.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t]
@@ -238,6 +242,35 @@ def run_case(library, operation, case_options, o):
     return row
 
 
+def peak_bytes(who):
+    """The largest memory that a process of its own has held which ran one call of clattn, of math, or of neither."""
+    child = subprocess.run([sys.executable, "-W", "ignore"] + sys.argv + ["--memory-of", who], capture_output=True,
+                           text=True, check=True)
+    return int(child.stdout.split()[-1])
+
+
+def run_once(library, operation, case_options, o):
+    """What peak_bytes starts; with "buffers" clattn is only asked what it needs."""
+    case = Case(o, case_options)
+    if o.memory_of == "buffers":
+        plan = plan_of(library, case, operation, o)
+        print(library.peer_result_bytes(plan.handle))
+        return
+    if o.memory_of == "clattn":
+        plan_of(library, case, operation, o).run()
+    elif o.memory_of == "math":
+        case.math(operation, case.x, case.math_bias(o.torch_dtype))
+    print(1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+
+
+def show_memory():
+    peak = {who: peak_bytes(who) for who in ("buffers", "neither", "clattn", "math")}
+    clattn, math_path = (peak[who] - peak["neither"] for who in ("clattn", "math"))
+    print(f"beyond inputs, MB: clattn's results and scratch {peak['buffers'] / 1e6:.0f}, its process's peak "
+          f"{clattn / 1e6:.0f} (the driver's compiler with it), math's {math_path / 1e6:.0f}; "
+          f"ratio 1/{math_path / peak['buffers']:.0f}, 1/{math_path / clattn:.1f}")
+
+
 def show(row):
     ratio = lambda name: f"{row[name]:6.2f}" if row[name] else "     -"
     print(f"{row['operation']:8}{row['dtype']:5}{row['shape']:20}{row['options']:8}{row['clattn_ms']:9.2f}"
@@ -260,6 +293,8 @@ def arguments():
     p.add_argument("--no-math", dest="math", action="store_false")
     p.add_argument("--gemm-side", type=int, default=2048)
     p.add_argument("--json", action="store_true")
+    p.add_argument("--memory", action="store_true", help="peak memory of the first case, instead of times")
+    p.add_argument("--memory-of", default=None, help=argparse.SUPPRESS)
     o = p.parse_args()
     o.device = o.device.encode() if o.device else None
     o.engine = o.engine.encode() if o.engine else None
@@ -271,15 +306,21 @@ def main():
     o.torch_dtype = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}[o.dtype]
     torch.set_num_threads(o.threads)
     torch.set_grad_enabled(False)
+    if o.memory and not o.memory_of:
+        show_memory()
+        return
     library = load(o.library)
     rows = []
-    if not o.json:
+    if not o.json and not o.memory_of:
         print(f"PyTorch {torch.__version__}, {o.threads} threads; x = how many times clattn's speed\n"
               "op      type shape               options clattn ms  GFLOP/s    GEMM   / GEMM  x fused  x math   error  engine")
     for shape in o.shapes.split(","):
         o.batch, o.heads, o.n, o.d = map(int, shape.split("x"))
         for operation in o.ops.split(","):
             for options in o.options.split(","):
+                if o.memory_of:
+                    run_once(library, operation, [] if options == "none" else [options], o)
+                    return
                 rows.append(run_case(library, operation, [] if options == "none" else [options], o))
                 if not o.json:
                     show(rows[-1])

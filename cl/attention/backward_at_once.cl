@@ -27,18 +27,23 @@ static inline slice_place slice_place_of(const arguments *a, const long tile)
     return at;
 }
 
+static inline void clear_sums(const row_sums *sums)
+{
+    for (int i = 0; i < sums->rows; i++)
+        for (int d = 0; d < sums->dims; d++)
+            sums->data[i * sums->stride + d] = 0;
+}
+
 static inline void clear_query_sums(const arguments *a, const slice_place *at)
 {
     const int heads = a->p->heads_per_kv;
     for (int h = at->h_kv * heads; h < (at->h_kv + 1) * heads; h++) {
         const sequence s = sequence_of(a, at->b, h, false);
-        const row_sums dq = query_sums(a, a->dq_parts, at->slice, &s, 0);
-        for (long n = 0; n < dq.rows * dq.stride; n++)
-            dq.data[n] = 0;
+        const row_sums dq = query_sums(a, dq_of(a), at->slice, &s, 0);
+        clear_sums(&dq);
 #if TANGENTS
-        const row_sums tdq = query_sums(a, a->tdq_parts, at->slice, &s, 0);
-        for (long n = 0; n < tdq.rows * tdq.stride; n++)
-            tdq.data[n] = 0;
+        const row_sums tdq = query_sums(a, tdq_of(a), at->slice, &s, 0);
+        clear_sums(&tdq);
 #endif
     }
 }
@@ -46,8 +51,9 @@ static inline void clear_query_sums(const arguments *a, const slice_place *at)
 static inline bool sums_finite(const row_sums *sums)
 {
     int infinite = 0;
-    for (long n = 0; n < sums->rows * sums->stride; n++)
-        infinite |= !(fabs(sums->data[n]) <= REAL_MAX);
+    for (int i = 0; i < sums->rows; i++)
+        for (int d = 0; d < sums->dims; d++)
+            infinite |= !(fabs(sums->data[i * sums->stride + d]) <= REAL_MAX);
     return !infinite;
 }
 
@@ -57,10 +63,10 @@ static inline bool query_sums_finite(const arguments *a, const slice_place *at)
     const int heads = a->p->heads_per_kv;
     for (int h = at->h_kv * heads; h < (at->h_kv + 1) * heads && finite; h++) {
         const sequence s = sequence_of(a, at->b, h, false);
-        const row_sums dq = query_sums(a, a->dq_parts, at->slice, &s, 0);
+        const row_sums dq = query_sums(a, dq_of(a), at->slice, &s, 0);
         finite = sums_finite(&dq);
 #if TANGENTS
-        const row_sums tdq = query_sums(a, a->tdq_parts, at->slice, &s, 0);
+        const row_sums tdq = query_sums(a, tdq_of(a), at->slice, &s, 0);
         finite = finite && sums_finite(&tdq);
 #endif
     }
@@ -87,28 +93,28 @@ static inline bool walk(const arguments *a, const group *g, const slice_place *a
 }
 
 /* A row of dQ or dQ' from the slices' sums. */
-static inline void store_sum(const arguments *a, __global const real *parts, __global out_t *to,
-                             const int slot, const int t, const long row)
+static inline void store_sum(const arguments *a, const query_gradient *of, const long row)
 {
     __global const struct attention_params *p = a->p;
-    const long rows = (long)p->batch_stored * p->heads_q * p->queries;
     const int i = (int)(row % p->queries), h = (int)(row / p->queries % p->heads_q),
               b = (int)(row / p->queries / p->heads_q);
-    __global out_t *out = to + row_offset(a, slot, t, b, h, i);
+    __global out_t *out = of->gradient + row_offset(a, of->slot, of->tangent, b, h, i);
     for (int d = 0; d < p->head_dim; d++) {
         real sum = 0;
         for (int slice = 0; slice < p->slices; slice++)
-            sum += parts[(slice * rows + row) * SUM_STRIDE(p->head_dim) + d];
+            sum += sums_at(a, of, slice, b, h, i, 1).data[d];
         STORE_OUT(PARAM_SCALE(a) * sum, out + d);
     }
 }
 
+/* With several tangents each launch computes dQ: where it is summed in its place, each must finish it. */
 static inline void store_query_row(const arguments *a, const long row)
 {
-    if (a->dq && a->tangent_first == 0)
-        store_sum(a, a->dq_parts, a->dq, SLOT_DQ, 0, row);
-    if (a->tdq)
-        store_sum(a, a->tdq_parts, a->tdq, SLOT_TDQ, a->tangent_first, row);
+    const query_gradient dq = dq_of(a), tdq = tdq_of(a);
+    if (dq.gradient && (a->tangent_first == 0 || !dq.parts))
+        store_sum(a, &dq, row);
+    if (tdq.gradient)
+        store_sum(a, &tdq, row);
 }
 
 /* The rows of an owner that shares them with no other slice. */

@@ -68,7 +68,7 @@ typedef struct {
     int dims;
 } target;
 
-/* Rows of sums in the workspace, contiguous and with room up to `stride` in each. */
+/* Rows of sums in memory; dims is a multiple of 16. */
 typedef struct {
     __global real *data;
     long stride;

@@ -62,12 +62,36 @@
 #define LOAD_BIAS_LANES load_f32
 #endif
 
+/* Rows of a tensor over pairs that the next step will stage: a few are prefetched at each strip of a product, because
+ * all at once they would wait for each other. Hardware does not see what comes: they lie far apart. */
+typedef struct {
+    __global const uchar *row;
+    long step; /* bytes between rows */
+    int rows, bytes;
+} rows_ahead;
+
+#ifdef __clang__
+#define PREFETCH(p) __builtin_prefetch(p)
+#else
+#define PREFETCH(p)
+#endif
+#define CACHE_LINE 64
+#define ROWS_A_STRIP 3
+
+static inline void prefetch_ahead(rows_ahead *ahead)
+{
+    for (int n = 0; n < ROWS_A_STRIP && ahead->rows > 0; n++, ahead->rows--, ahead->row += ahead->step)
+        for (int at = 0; at < ahead->bytes; at += CACHE_LINE)
+            PREFETCH(ahead->row + at);
+}
+
 /* What products keep from one call to the next: the file of products says. */
 typedef struct product_room product_room;
 
 typedef struct {
     long tile; /* which tile of the launch this is */
     product_room *room;
+    rows_ahead *ahead;
 } group;
 
 #define FOR_EACH_SLOT(slot) UNROLL_FOR (int slot = 0; slot < VECTORS; slot++)
@@ -183,13 +207,23 @@ static inline bool inner_inside(const pair_steps *s, const int j, const int coun
 /* True if neighbours in memory are inner rows: then a block of both kinds is read and transposed. */
 static inline bool lies_by_rows(const pair_steps *s) { return s->inner_step == 1 && s->outer_step > 1; }
 
-/* Rows of a tensor over pairs lie far apart, so that hardware does not see what comes next: the same rows of the next
- * step. */
-#ifdef __clang__
-#define PREFETCH(p) __builtin_prefetch(p)
-#else
-#define PREFETCH(p)
-#endif
+/* What the next step will stage of a tensor of elements of `size` bytes. */
+static inline void look_ahead(const group *g, const pair_steps *s, __global const uchar *from, const int size)
+{
+    const int next = s->inner_first + INNER;
+    rows_ahead *ahead = g->ahead;
+    if (lies_by_rows(s)) {
+        ahead->row = from + (outer_at(s, 0) + next) * size;
+        ahead->step = s->outer_step * size;
+        ahead->rows = OUTER;
+        ahead->bytes = INNER * size;
+    } else if (s->outer_step == 1) {
+        ahead->row = from + (next * s->inner_step + outer_at(s, 0)) * size;
+        ahead->step = s->inner_step * size;
+        ahead->rows = INNER;
+        ahead->bytes = OUTER * size;
+    }
+}
 
 /* The bias, a vector for each inner row. */
 #if RULE_BIAS
@@ -198,8 +232,9 @@ static inline lanes bias_row(const pair_steps *s, __global const bias_t *from, c
     __global const bias_t *row = from + inner_at(s, j);
     if (s->outer_step == 0)
         return (lanes)(LOAD_BIAS(row));
-    if (s->outer_step == 1 && outer_inside(s, i, LANES))
+    if (s->outer_step == 1 && outer_inside(s, i, LANES)) {
         return LOAD_BIAS_LANES(row + outer_at(s, i));
+    }
     lanes x;
     for (int lane = 0; lane < LANES; lane++)
         x[lane] = LOAD_BIAS(row + outer_at(s, i + lane));
@@ -213,10 +248,8 @@ static inline void stage_bias_block(const pair_steps *s, __global const bias_t *
 {
     lanes block[LANES];
     if (lies_by_rows(s) && inner_inside(s, j, LANES)) {
-        UNROLL_FOR (int lane = 0; lane < LANES; lane++) {
+        UNROLL_FOR (int lane = 0; lane < LANES; lane++)
             block[lane] = LOAD_BIAS_LANES(rows[lane] + j);
-            PREFETCH(rows[lane] + j + INNER);
-        }
         transpose(block);
     } else
         for (int n = 0; n < LANES; n++)
@@ -239,6 +272,7 @@ NOT_INLINED void stage_bias(const pair_steps *s, __global const bias_t *from, la
 #define STAGE_BIAS(g, pairs, room, tile)                                                                     \
     do {                                                                                                     \
         const pair_steps steps_ = pair_steps_of(tile, (pairs)->row, (pairs)->column);                        \
+        look_ahead(g, &steps_, (__global const uchar *)(pairs)->base, sizeof(bias_t));                       \
         stage_bias(&steps_, (pairs)->base, room);                                                            \
         (pairs)->staged = room;                                                                              \
     } while (0)
@@ -248,9 +282,19 @@ NOT_INLINED void stage_bias(const pair_steps *s, __global const bias_t *from, la
 #if RULE_MASK
 #define ROWS_A_BLOCK (4 * LANES) /* inner rows that a block of words holds */
 
+static inline int_lanes load_bytes(__global const uchar *p)
+{
+    return CONVERT_TO(int)(PASTE(vload, LANES)(0, p));
+}
+
 static inline int_lanes mask_words(const pair_steps *s, __global const uchar *from, const int i, const int j)
 {
     const long at[4] = {inner_at(s, j), inner_at(s, j + 1), inner_at(s, j + 2), inner_at(s, j + 3)};
+    if (s->outer_step == 1 && outer_inside(s, i, LANES)) {
+        __global const uchar *rows = from + outer_at(s, i);
+        return load_bytes(rows + at[0]) | load_bytes(rows + at[1]) << 8 | load_bytes(rows + at[2]) << 16 |
+               load_bytes(rows + at[3]) << 24;
+    }
     int_lanes words;
     for (int lane = 0; lane < LANES; lane++) {
         __global const uchar *row = from + outer_at(s, i + lane);
@@ -271,7 +315,6 @@ static inline void stage_mask_block(const pair_steps *s, __global const uchar *f
         UNROLL_FOR (int lane = 0; lane < LANES; lane++) {
             __global const uchar *row = from + outer_at(s, i + lane) + s->inner_first + j;
             block[lane] = PASTE(vload, LANES)(0, (__global const int *)row); /* CPUs load from any address */
-            PREFETCH(row + INNER);
         }
         transpose_words(block);
     } else
@@ -291,6 +334,7 @@ NOT_INLINED void stage_mask(const pair_steps *s, __global const uchar *from, int
 #define STAGE_BYTES(g, pairs, room, tile)                                                                    \
     do {                                                                                                     \
         const pair_steps steps_ = pair_steps_of(tile, (pairs)->row, (pairs)->column);                        \
+        look_ahead(g, &steps_, (pairs)->base, 1);                                                            \
         stage_mask(&steps_, (pairs)->base, room);                                                            \
         (pairs)->staged = room;                                                                              \
     } while (0)

@@ -76,7 +76,8 @@ static inline void forget_weights(product_room *room) { room->paired = room->rou
     group_room.copied.data = group_room.transposed.data = 0;                                                 \
     forget_weights(&group_room);                                                                             \
     BEGIN_BLOCKS();                                                                                          \
-    const group g = {(long)get_group_id(0), &group_room}
+    rows_ahead group_ahead = {0, 0, 0, 0};                                                                   \
+    const group g = {(long)get_group_id(0), &group_room, &group_ahead}
 #define END_GROUP(g) END_BLOCKS()
 
 /* 32 dims of a row from d on; dims behind the last one are 0. */
@@ -162,6 +163,13 @@ NOT_INLINED void transpose_rows(const view *rows, ulanes *to)
 
 /* ---- products ---- */
 
+/* At each product, as many of the rows ahead as a processor keeps in flight. */
+static inline void prefetch_some(const group *g)
+{
+    for (int n = 0; n < 4; n++)
+        prefetch_ahead(g->ahead);
+}
+
 /* scores[i][j] = or += sum_d outer[i][d] inner[j][d] */
 static inline void multiply_scores(const group *g, lanes *scores, const held *outer, const view *inner,
                                    const bool adds)
@@ -184,6 +192,7 @@ static inline void multiply_scores(const group *g, lanes *scores, const held *ou
         p.a = (address)g->room->rows;
         p.a_row = MOST_STEPS * VECTOR_BYTES;
     }
+    prefetch_some(g);
     multiply_blocks(&p);
     forget_weights(g->room);
 }
@@ -264,6 +273,7 @@ static inline void multiply_values(const group *g, lanes *output, const int dim_
                              .columns = VECTORS,
                              .steps = STEPS(rows_at_hand(inner)),
                              .adds = true};
+    prefetch_some(g);
     multiply_blocks(&p);
 }
 
@@ -313,7 +323,7 @@ ROUNDING_FUNCTION void round_weights(const lanes *weights, ulanes *to)
 NOT_INLINED void add_rows_carefully(const row_sums *to, const lanes *weights, const held_rows *outer)
 {
     for (int j = 0; j < min(INNER, to->rows); j++)
-        for (int n = 0; n < to->stride / LANES; n++) {
+        for (int n = 0; n < to->dims / LANES; n++) {
             __global real *here = to->data + j * to->stride + n * LANES;
             lanes sum = (lanes)(0);
             for (int i = 0; i < OUTER; i++) {
@@ -360,7 +370,7 @@ static inline void add_to_inner_rows(const group *g, const row_sums *to, const l
                              .c = (address)to->data,
                              .c_row = to->stride * 4,
                              .rows = count / BLOCK_ROWS,
-                             .columns = (int)(to->stride / LANES),
+                             .columns = (int)(to->dims / LANES),
                              .steps = ROW_STEPS,
                              .adds = true};
     multiply_blocks(&p);

@@ -40,7 +40,8 @@ struct product_room {
 #define GROUP(g)                                                                                             \
     product_room group_room;                                                                                 \
     group_room.kept.data = 0;                                                                                \
-    const group g = {(long)get_group_id(0), &group_room}
+    rows_ahead group_ahead = {0, 0, 0, 0};                                                                   \
+    const group g = {(long)get_group_id(0), &group_room, &group_ahead}
 #define END_GROUP(g)
 
 /* ---- outer rows ---- */
@@ -187,6 +188,7 @@ static inline void multiply_scores(const group *g, lanes *scores, const held *ou
     for (; j < rows.rows; j += ROWS) {
         for (int r = 0; r < ROWS; r++) /* those behind the last row repeat it: they are masked */
             o.row[r] = rows.data + min(j + r, rows.rows - 1) * rows.stride;
+        prefetch_ahead(g->ahead);
         multiply_plainly(scores + j * VECTORS, &o, 0, how);
     }
     if (!adds)
@@ -218,6 +220,7 @@ static inline void multiply_values(const group *g, lanes *output, const int dim_
     for (int d = 0; d < rows.dims; d += ROWS) {
         for (int r = 0; r < ROWS; r++) /* those behind the last dim repeat it: they are not stored */
             o.row[r] = rows.data + min(d + r, rows.dims - 1);
+        prefetch_ahead(g->ahead);
         if (careful)
             multiply_carefully(output + d * VECTORS, &o, keep, how);
         else
@@ -229,7 +232,7 @@ static inline void multiply_values(const group *g, lanes *output, const int dim_
 
 #if BACKWARD_AT_ONCE
 /* Vectors of dims that are summed at once; head-dim classes are made of whole ones. */
-#define SUM_VECTORS (LANES < 16 ? 4 : HEAD_DIM_CLASS < 32 ? 1 : 2)
+#define SUM_VECTORS (HEAD_DIM_CLASS < 2 * LANES ? 1 : 2)
 
 /* Outer rows with their dims in the lanes: x[row][dim]; what lies behind the last row or dim is 0. */
 typedef struct {
@@ -255,7 +258,7 @@ INLINED void add_sums(const row_sums *to, const by_weights_operands *o, const in
     UNROLL_FOR (int r = 0; r < ROWS; r++)
         UNROLL_FOR (int v = 0; v < SUM_VECTORS; v++) {
             __global real *here = to->data + (first + r) * to->stride + d + v * LANES;
-            if (first + r < to->rows && d + v * LANES < to->stride)
+            if (first + r < to->rows && d + v * LANES < to->dims)
                 STORE_REAL_LANES(load_real(here) + sum[r][v], here);
         }
 }

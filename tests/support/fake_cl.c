@@ -338,6 +338,10 @@ static cl_int describe(const struct fake_cl_device *device, cl_device_info what,
     }
 }
 
+static int vector_width;
+
+void fake_cl_set_vector_width(int floats) { vector_width = floats; }
+
 WRAP(cl_int, clGetDeviceInfo,
      (cl_device_id device, cl_device_info what, size_t size, void *value, size_t *needed))
 {
@@ -346,6 +350,9 @@ WRAP(cl_int, clGetDeviceInfo,
     for (int i = 0; i < fake_device_count; i++)
         if ((const void *)device == &fake_devices[i])
             return describe(&fake_devices[i], what, size, value, needed);
+    const cl_uint floats = (cl_uint)vector_width;
+    if (floats && what == CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT)
+        return give(&floats, sizeof floats, size, value, needed);
     return __real_clGetDeviceInfo(device, what, size, value, needed);
 }
 

@@ -44,4 +44,7 @@ struct fake_cl_device {
 };
 void fake_cl_set_devices(const struct fake_cl_device *devices, int count);
 
+/* What real devices say the width of their vectors of floats is; 0 brings the truth back. */
+void fake_cl_set_vector_width(int floats);
+
 #endif /* FAKE_CL_H */

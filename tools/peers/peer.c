@@ -39,6 +39,7 @@ EXPORTED int peer_read(peer *p, const char *tensor, void *data, size_t bytes);
 EXPORTED int peer_run(peer *p);
 EXPORTED const char *peer_engine(peer *p, char *tiles, size_t size);
 EXPORTED uint64_t peer_workspace(peer *p);
+EXPORTED uint64_t peer_result_bytes(peer *p);
 
 const char *peer_message(void) { return clattn_message(); }
 
@@ -163,4 +164,17 @@ uint64_t peer_workspace(peer *p)
 {
     clattn_plan_info info;
     return clattn_plan_describe(p->plan, &info) == CLATTN_SUCCESS ? info.workspace_bytes : 0;
+}
+
+/* Bytes of the buffers that hold results, and of scratch: what a call needs beyond its inputs. */
+uint64_t peer_result_bytes(peer *p)
+{
+    uint64_t bytes = peer_workspace(p);
+    clattn_plan_info info;
+    if (clattn_plan_describe(p->plan, &info) != CLATTN_SUCCESS)
+        return 0;
+    for (int t = 0; t < CLATTN_TENSOR_COUNT; t++)
+        if (p->problem.present[t] && clattn_problem_is_output(&p->problem, info.operation, (clattn_tensor)t))
+            bytes += clattn_problem_bytes(&p->problem, (clattn_tensor)t);
+    return bytes;
 }
