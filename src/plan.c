@@ -76,11 +76,34 @@ static clattn_status create_params(struct clattn_plan *plan)
                                 &plan->params);
 }
 
+static void clear_launches(struct clattn_plan *plan)
+{
+    for (int i = 0; i < plan->launch_count; i++)
+        clReleaseKernel(plan->launches[i].kernel);
+    free(plan->launches);
+    plan->launches = NULL;
+    plan->launch_count = 0;
+    plan->workspace_bytes = 0;
+}
+
+/* With the best engine whose program builds. */
+static clattn_status choose_and_build(struct clattn_plan *plan)
+{
+    clattn_status status;
+    const struct clattn_engine *failed = NULL;
+    do {
+        clear_launches(plan);
+        CLATTN_TRY(clattn_engine_choose(&plan->context->device, &plan->problem, failed, &plan->engine,
+                                        plan->reason, sizeof plan->reason));
+        status = clattn_plan_operation(plan);
+        failed = plan->engine;
+    } while (status == CLATTN_BUILD_ERROR && failed->may_not_build && !plan->problem.engine);
+    return status;
+}
+
 static clattn_status make(struct clattn_plan *plan)
 {
-    CLATTN_TRY(clattn_engine_choose(&plan->context->device, &plan->problem, &plan->engine, plan->reason,
-                                    sizeof plan->reason));
-    CLATTN_TRY(clattn_plan_operation(plan));
+    CLATTN_TRY(choose_and_build(plan));
     return create_params(plan);
 }
 
@@ -116,9 +139,7 @@ void clattn_plan_release(clattn_plan *plan)
 {
     if (!plan)
         return;
-    for (int i = 0; i < plan->launch_count; i++)
-        clReleaseKernel(plan->launches[i].kernel);
-    free(plan->launches);
+    clear_launches(plan);
     if (plan->params)
         clReleaseMemObject(plan->params);
     pthread_mutex_destroy(&plan->lock);

@@ -25,10 +25,10 @@ static inline void sum_query_gradients(const arguments *a, const group *g, const
         weights w;
         gradient_weights(a, g, tile, &inner, j0, false, careful, &w);
         const value_product products[] = {
-            {sum->dq, HEAD_DIM_CLASS, 0, w.of[DX], &inner.x},
 #if TANGENTS
             {sum->tdq, HEAD_DIM_CLASS, 0, w.of[TDX], &inner.x},
 #endif
+            {sum->dq, HEAD_DIM_CLASS, 0, w.of[DX], &inner.x},
 #if HAS_TK
             {sum->tdq, HEAD_DIM_CLASS, 0, w.of[DX], &inner.tx},
 #endif
@@ -64,6 +64,7 @@ __kernel ENGINE_ATTRIBUTES void attention_backward_queries(ATTENTION_PARAMETERS)
         const target to = QUERY_TARGET(&a, &tile.s, tdq, SLOT_TDQ, tangent_first, at.first, dims);
         store_rows(&g, &to, sum.tdq, HEAD_DIM_CLASS, tile.r.scale);
     }
+    END_GROUP(g);
 }
 
 /* One work-group: OUTER keys of one key/value head. */
@@ -79,4 +80,5 @@ __kernel ENGINE_ATTRIBUTES void attention_backward_keys(ATTENTION_PARAMETERS)
     TWICE_IF_NOT_FINITE (careful, key_gradients_finite(&g, &sum))
         sum_key_gradients(&a, &g, &tile, &at, careful, &sum);
     store_keys(&a, &g, &tile, &sum);
+    END_GROUP(g);
 }

@@ -137,6 +137,7 @@ __kernel ENGINE_ATTRIBUTES void attention_backward_at_once(ATTENTION_PARAMETERS)
         walk(&a, &g, &at, true);
     if (params->slices == 1)
         store_own_queries(&a, &at);
+    END_GROUP(g);
 }
 
 /* One work-item: a row that several slices have added to. */

@@ -137,6 +137,7 @@ __kernel ENGINE_ATTRIBUTES void attention_bias_gradient(ATTENTION_PARAMETERS)
         store_sums(&a, &g, &bias, SLOT_DBIAS, a.dbias, a.bias_rows, sum.d);
     if (a.tdbias)
         store_sums(&a, &g, &bias, SLOT_TDBIAS, a.tdbias, a.tbias_rows, sum.td);
+    END_GROUP(g);
 }
 
 static inline real sum_of_rows(__global const real *rows, const int count)

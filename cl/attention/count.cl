@@ -16,4 +16,5 @@ __kernel ENGINE_ATTRIBUTES void attention_count_tiles(ATTENTION_PARAMETERS)
         a.tile_counts[2 * g.tile] = visited;
         a.tile_counts[2 * g.tile + 1] = (all + INNER - 1) / INNER;
     }
+    END_GROUP(g);
 }

@@ -2,7 +2,7 @@
  * Forward attention with any number of tangents, one pass over the keys.
  * Written in an engine's words; knows no device.
  *
- * Per row, with the running maximum m and p = exp(S - m):
+ * Per row, with the running maximum m (to within SLACK) and p = exp(S - m):
  *     l = sum p        r = sum p S'
  *     A = sum p V      G = sum p S' V + p V'
  * all rescaled by exp(m_old - m_new) when m grows. At the end
@@ -119,15 +119,20 @@ static inline void score(const arguments *a, const group *g, const query_tile *t
         apply_rules(g, tile, &r, j0, scores, tangents, top, edge);
 }
 
-/* Raises the running maxima to `top`; base is what to subtract from scores, keep what the sums so far are to be
+/* A maximum stays while no logit is larger by more than this: weights are then at most e^SLACK, and the sums so far need
+ * no factor. */
+#define SLACK 5
+
+/* Raises the running maxima towards `top`; base is what to subtract from scores, keep what the sums so far are to be
  * multiplied by. */
 static inline void raise_maxima(const group *g, lanes *top, running *run, lanes *base, lanes *keep)
 {
     reduce_maximum(g, top);
     FOR_EACH_SLOT (slot) {
-        base[slot] = top[slot] == -INFINITY ? TO_LANES(0) : top[slot];
-        keep[slot] = EXP(run->maximum[slot] - base[slot]);
-        run->maximum[slot] = top[slot];
+        const lanes old = run->maximum[slot], raised = top[slot] > old + SLACK ? top[slot] : old;
+        base[slot] = raised == -INFINITY ? TO_LANES(0) : raised;
+        keep[slot] = EXP(old - base[slot]);
+        run->maximum[slot] = raised;
     }
 }
 
@@ -187,12 +192,13 @@ static inline void step(const arguments *a, const group *g, const query_tile *ti
 
     const view v = KEY_ROWS(a, &tile->s, v, SLOT_V, 0, j0, a->p->head_dim_v);
     view tv[TANGENT_ARRAY];
-    value_product products[1 + 2 * TANGENT_ARRAY] = {{run->output, HEAD_DIM_V_CLASS, keep, scores, &v}};
-    int count = 1;
+    value_product products[1 + 2 * TANGENT_ARRAY];
+    int count = 0;
 #if HAS_TS
     for (int t = 0; t < TANGENTS; t++)
         products[count++] = (value_product){run->tangent_output[t], HEAD_DIM_V_CLASS, keep, tangents[t], &v};
 #endif
+    products[count++] = (value_product){run->output, HEAD_DIM_V_CLASS, keep, scores, &v};
 #if HAS_TV
     for (int t = 0; t < TANGENTS; t++) {
         tv[t] = KEY_ROWS(a, &tile->s, tv, SLOT_TV, t, j0, a->p->head_dim_v);
@@ -349,4 +355,5 @@ __kernel ENGINE_ATTRIBUTES void attention_forward(ATTENTION_PARAMETERS)
     store_outputs(&a, &g, &tile, &run);
     if (owns_slots(&g))
         store_sums(&a, &g, &tile, &run);
+    END_GROUP(g);
 }

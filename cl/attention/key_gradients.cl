@@ -21,17 +21,17 @@ static inline void add_head(const arguments *a, const group *g, const gradient_t
         weights w;
         gradient_weights(a, g, tile, &inner, i0, false, careful, &w);
         const value_product products[] = {
-            {sum->dv, HEAD_DIM_V_CLASS, 0, w.of[P], &inner.dp},
 #if TANGENTS
             {sum->tdv, HEAD_DIM_V_CLASS, 0, w.of[TP], &inner.dp},
 #endif
+            {sum->dv, HEAD_DIM_V_CLASS, 0, w.of[P], &inner.dp},
 #if HAS_TDO
             {sum->tdv, HEAD_DIM_V_CLASS, 0, w.of[P], &inner.tdp},
 #endif
-            {sum->dk, HEAD_DIM_CLASS, 0, w.of[DX], &inner.x},
 #if TANGENTS
             {sum->tdk, HEAD_DIM_CLASS, 0, w.of[TDX], &inner.x},
 #endif
+            {sum->dk, HEAD_DIM_CLASS, 0, w.of[DX], &inner.x},
 #if HAS_TQ
             {sum->tdk, HEAD_DIM_CLASS, 0, w.of[DX], &inner.tx},
 #endif

@@ -52,12 +52,12 @@ static inline void add_to_queries(const arguments *a, const group *g, const grad
                                   const bool careful, const weights *w)
 {
     const row_sums dq = query_sums(a, dq_of(a), tile->slice, &tile->s, i0);
-    add_to_inner_rows(g, &dq, w->of[DX], &tile->x_rows, careful);
 #if TANGENTS
     const row_sums tdq = query_sums(a, tdq_of(a), tile->slice, &tile->s, i0);
     add_to_inner_rows(g, &tdq, w->of[TDX], &tile->x_rows, careful);
+#endif
+    add_to_inner_rows(g, &dq, w->of[DX], &tile->x_rows, careful);
 #if HAS_TK
     add_to_inner_rows(g, &tdq, w->of[DX], &tile->tx_rows, careful);
-#endif
 #endif
 }

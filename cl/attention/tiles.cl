@@ -126,7 +126,8 @@ static inline void make_score_products(const group *g, const score_product *prod
     multiply_scores(g, products[n].sum, products[n].outer, products[n].inner, products[n].adds);
 }
 
-/* output = keep output + weights rows */
+/* output = keep output + weights rows. In a list, products with the same weights or the same rows are neighbours: an
+ * engine may keep what it made of them. */
 typedef struct {
     lanes *output; /* OUTPUTS(dim_class) */
     int dim_class;

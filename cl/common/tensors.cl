@@ -76,6 +76,11 @@ typedef struct {
     int dims;
 } row_sums;
 
+static inline bool same_rows(const view *a, const view *b)
+{
+    return a->data == b->data && a->stride == b->stride && a->rows == b->rows && a->dims == b->dims;
+}
+
 static inline real view_at(const view *v, const int row, const int d)
 {
     return row < v->rows && d < v->dims ? LOAD_IN(v->data + row * v->stride + d) : (real)0;

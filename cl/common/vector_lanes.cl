@@ -197,12 +197,16 @@ static inline void store_f16(const lanes x, __global half *p)
 {
     PASTE(PASTE(vstore_half, LANES), _rte)(CONVERT_TO(float)(x), 0, p);
 }
-static inline void store_bf16(const lanes x, __global bf16 *p)
+static inline VECTOR_OF(ushort) bf16_of_lanes(const lanes x)
 {
     const VECTOR_OF(float) f = CONVERT_TO(float)(x);
     const ulanes bits = PASTE(as_, VECTOR_OF(uint))(f);
     const ulanes nan = (bits >> 16) | 0x40u, rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-    PASTE(vstore, LANES)(CONVERT_TO(ushort)(isnan(f) ? nan : rounded), 0, p);
+    return CONVERT_TO(ushort)(isnan(f) ? nan : rounded);
+}
+static inline void store_bf16(const lanes x, __global bf16 *p)
+{
+    PASTE(vstore, LANES)(bf16_of_lanes(x), 0, p);
 }
 #if IN_TYPE == TYPE_F64
 static inline lanes load_f64(__global const double *p) { return PASTE(vload, LANES)(0, p); }

@@ -24,6 +24,7 @@ typedef struct {
     long tile; /* which tile of the launch this is */
 } group;
 #define GROUP(g) const group g = {(long)get_global_id(0)}
+#define END_GROUP(g)
 
 #define FOR_EACH_SLOT(slot) for (int slot = 0; slot < 1; slot++)
 #define FOR_EACH_SCORE(g, e, slot, inner)                                                                    \

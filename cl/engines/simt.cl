@@ -81,6 +81,7 @@ typedef struct {
                      group_weights,                                                                          \
                      group_partial,                                                                          \
                      &group_flag}
+#define END_GROUP(g)
 
 #define FOR_EACH_SLOT(slot) UNROLL_FOR (int slot = 0; slot < TM; slot++)
 #define FOR_EACH_SCORE(g, e, slot, inner)                                                                    \

@@ -1,7 +1,7 @@
 /* Engine "cpu" on the host: vectors of a CPU's own width, a tile a work-item. */
 #include <stdio.h>
 
-#include "engines/engine.h"
+#include "engines/cpu.h"
 
 /* What a work-item's arrays may take of its thread's stack, of which drivers give 8 MB or more. */
 #define MOST_BYTES (3u << 20)
@@ -21,6 +21,11 @@ static uint64_t private_bytes(const struct clattn_tile *tile, const struct clatt
     const uint64_t reals =
         (uint64_t)tile->outer * (2 * held * dims + 4 * (uint64_t)tile->inner) + (uint64_t)tile->inner * dims;
     return reals * (query->problem->dtype == CLATTN_F64 ? 8 : 4);
+}
+
+bool clattn_cpu_tile_fits(const struct clattn_tile *tile, const struct clattn_tile_query *query)
+{
+    return private_bytes(tile, query) <= MOST_BYTES;
 }
 
 /* Lanes without a row cost as much as others; fewer vectors a tile cost speed, because a broadcast serves fewer. */
@@ -57,7 +62,7 @@ static bool choose_tile(const struct clattn_tile_query *query, struct clattn_til
     };
     for (int vectors = vectors_for(p->queries, lanes); vectors >= 1; vectors--) {
         tile->outer = lanes * vectors;
-        if (private_bytes(tile, query) <= MOST_BYTES)
+        if (clattn_cpu_tile_fits(tile, query))
             return true;
     }
     return false;
@@ -73,18 +78,23 @@ static bool supports(const clattn_device_info *device, const clattn_problem *pro
     return clattn_engine_supports_portably(device, problem, reason, size);
 }
 
-static void define(struct clattn_program_spec *spec, const struct clattn_tile *tile)
+void clattn_cpu_define(struct clattn_program_spec *spec, const struct clattn_tile *tile)
 {
     clattn_spec_define(spec, "LANES", tile->lanes);
     clattn_spec_define(spec, "VECTORS", tile->outer / tile->lanes);
     clattn_spec_define(spec, "BN", tile->inner);
+}
+
+static void define(struct clattn_program_spec *spec, const struct clattn_tile *tile)
+{
+    clattn_cpu_define(spec, tile);
     clattn_spec_define(spec, "ROWS", tile->lanes == 16 ? 8 : 4);
 }
 
 const struct clattn_engine clattn_engine_cpu = {
     .name = "cpu",
     .adds_to_inner_rows = true,
-    .sources = {"common/vector_lanes.cl", "engines/cpu.cl"},
+    .sources = {"common/vector_lanes.cl", "engines/cpu.cl", "engines/cpu_products.cl"},
     .supports = supports,
     .choose_tile = choose_tile,
     .define = define,

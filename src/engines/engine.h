@@ -32,7 +32,8 @@ struct clattn_tile_query {
 struct clattn_engine {
     const char *name;
     bool adds_to_inner_rows; /* it has that word: gradients can be computed in one pass */
-    const char *sources[4];  /* lanes, then the engine's words; NULL-terminated */
+    bool may_not_build;      /* it uses what a driver's compiler may lack: then the next engine takes over */
+    const char *sources[6];  /* lanes, then the engine's words; NULL-terminated */
     /* Writes why not to `reason`, of `size` bytes, when it cannot. */
     bool (*supports)(const clattn_device_info *device, const clattn_problem *problem, char *reason,
                      size_t size);
@@ -43,9 +44,11 @@ struct clattn_engine {
 /* In order of merit; NULL past the end. */
 const struct clattn_engine *clattn_engine_at(int index);
 
-/* The engine that a problem asks for or the best that takes it. `reason` gets a line on those passed over. */
+/* The engine that a problem asks for or the best that takes it. `failed` is an engine whose program did not build, or
+ * NULL: those that follow it are asked. `reason` gets a line on those passed over. */
 clattn_status clattn_engine_choose(const clattn_device_info *device, const clattn_problem *problem,
-                                   const struct clattn_engine **engine, char *reason, size_t size);
+                                   const struct clattn_engine *failed, const struct clattn_engine **engine,
+                                   char *reason, size_t size);
 
 /* What holds for every engine whose sums are plain OpenCL C: f64 needs cl_khr_fp64, head dims have a largest class. */
 bool clattn_engine_supports_portably(const clattn_device_info *device, const clattn_problem *problem,

@@ -6,14 +6,15 @@
 #include "status.h"
 
 extern const struct clattn_engine clattn_engine_cpu;
+extern const struct clattn_engine clattn_engine_cpu_amx;
+extern const struct clattn_engine clattn_engine_cpu_dot;
 extern const struct clattn_engine clattn_engine_reference;
 extern const struct clattn_engine clattn_engine_simt;
 
 /* In order of merit. */
 static const struct clattn_engine *const engines[] = {
-    &clattn_engine_cpu,
-    &clattn_engine_simt,
-    &clattn_engine_reference,
+    &clattn_engine_cpu_amx, &clattn_engine_cpu_dot,   &clattn_engine_cpu,
+    &clattn_engine_simt,    &clattn_engine_reference,
 };
 #define ENGINE_COUNT ((int)(sizeof engines / sizeof *engines))
 
@@ -72,13 +73,25 @@ static clattn_status choose_by_name(const clattn_device_info *device, const clat
     return clattn_fail(CLATTN_INVALID_ARGUMENT, "engine: '%s', expected one of %s", problem->engine, names);
 }
 
+static int index_of(const struct clattn_engine *engine)
+{
+    int i = 0;
+    while (engines[i] != engine)
+        i++;
+    return i;
+}
+
 clattn_status clattn_engine_choose(const clattn_device_info *device, const clattn_problem *problem,
-                                   const struct clattn_engine **engine, char *reason, size_t size)
+                                   const struct clattn_engine *failed, const struct clattn_engine **engine,
+                                   char *reason, size_t size)
 {
     reason[0] = 0;
     if (problem->engine)
         return choose_by_name(device, problem, engine, reason, size);
-    for (int i = 0; i < ENGINE_COUNT; i++) {
+    const int first = failed ? index_of(failed) + 1 : 0;
+    if (failed)
+        snprintf(reason, size, "not %s: its program did not build", failed->name);
+    for (int i = first; i < ENGINE_COUNT; i++) {
         char why[160];
         if (engines[i]->supports(device, problem, why, sizeof why)) {
             *engine = engines[i];
@@ -87,7 +100,7 @@ clattn_status clattn_engine_choose(const clattn_device_info *device, const clatt
             return CLATTN_SUCCESS;
         }
         const size_t used = strlen(reason);
-        snprintf(reason + used, size - used, "%snot %s: %s", i ? "; " : "", engines[i]->name, why);
+        snprintf(reason + used, size - used, "%snot %s: %s", used ? "; " : "", engines[i]->name, why);
     }
     return clattn_fail(CLATTN_UNSUPPORTED, "no engine takes this problem on %s: %s", device->name, reason);
 }
