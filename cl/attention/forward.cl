@@ -7,6 +7,11 @@
  *     A = sum p V      G = sum p S' V + p V'
  * all rescaled by exp(m_old - m_new) when m grows. At the end
  *     O = A / l    mu = r / l    O' = G / l - mu O    L = m + log l    L' = mu
+ *
+ * Engines that round the weights p and p S' for a product divide A and G by
+ * sums of the rounded ones. Then errors go with V - O and not with V: where one
+ * key has nearly all of the weight, G / l and mu O cancel. L and L' are made of
+ * sums that are not rounded.
  */
 
 /* What stays the same while a tile of queries walks over the keys. */
@@ -19,10 +24,18 @@ typedef struct {
     held tq[TANGENT_ARRAY];
 } query_tile;
 
+/* l and r of each slot. */
+typedef struct {
+    lanes l[OUTER_SLOTS];
+    lanes r[TANGENT_ARRAY][OUTER_SLOTS];
+} weight_sums;
+
 typedef struct {
     lanes maximum[OUTER_SLOTS];
-    lanes sum[OUTER_SLOTS];
-    lanes tangent_sum[TANGENT_ARRAY][OUTER_SLOTS];
+    weight_sums sums;
+#if ENGINE_ROUNDS_WEIGHTS
+    weight_sums rounded;
+#endif
     lanes output[OUTPUTS(HEAD_DIM_V_CLASS)];
     lanes tangent_output[TANGENT_ARRAY][OUTPUTS(HEAD_DIM_V_CLASS)];
 } running;
@@ -52,18 +65,27 @@ static inline range keys_of_part(const arguments *a, const query_tile *tile)
 }
 
 /* A sink is one more logit that a row starts with, in the first part of its keys: weight exp(0) and no value. */
+static inline void start_sums(const arguments *a, const query_tile *tile, const bool sink, weight_sums *sums)
+{
+    FOR_EACH_SLOT (slot) {
+        sums->l[slot] = TO_LANES(sink ? 1 : 0);
+        for (int t = 0; t < TANGENTS; t++)
+            sums->r[t][slot] =
+                sink && a->tsink ? a->tsink[(a->tangent_first + t) * a->p->heads_q + tile->s.h] : (real)0;
+    }
+}
+
 static inline void start(const arguments *a, const group *g, const query_tile *tile, running *run)
 {
     const bool has_sink = a->sink && tile->s.owned && tile->split == 0;
     const real sink = has_sink ? a->sink[tile->s.h] : (real)-INFINITY;
     const bool counts = owns_slots(g) && sink != -INFINITY;
-    FOR_EACH_SLOT (slot) {
+    FOR_EACH_SLOT (slot)
         run->maximum[slot] = sink;
-        run->sum[slot] = TO_LANES(counts ? 1 : 0);
-        for (int t = 0; t < TANGENTS; t++)
-            run->tangent_sum[t][slot] =
-                counts && a->tsink ? a->tsink[(a->tangent_first + t) * a->p->heads_q + tile->s.h] : (real)0;
-    }
+    start_sums(a, tile, counts, &run->sums);
+#if ENGINE_ROUNDS_WEIGHTS
+    start_sums(a, tile, counts, &run->rounded);
+#endif
     CLEAR(run->output, OUTPUTS(HEAD_DIM_V_CLASS));
     for (int t = 0; t < TANGENTS; t++)
         CLEAR(run->tangent_output[t], OUTPUTS(HEAD_DIM_V_CLASS));
@@ -136,43 +158,58 @@ static inline void raise_maxima(const group *g, lanes *top, running *run, lanes 
     }
 }
 
-static inline lanes dropout_at(const query_tile *tile, const group *g, const int slot, const int key,
-                               const int e)
+static inline ilanes kept_at(const query_tile *tile, const group *g, const int slot, const int key,
+                             const int e)
 {
     const pair at = {tile->first + outer_row(g, slot), TO_ILANES(key), TO_ILANES(ALL_LANES), e};
-    return dropout_of(&tile->r, &at);
+    return is_kept(&tile->r, &at);
 }
 
-/* Scores become Z p with p = exp(S - m), tangents Z p S'; the sums of p and p S' go to l and r. Each tile is summed
- * from zero. */
+static inline void clear_sums(weight_sums *sums)
+{
+    FOR_EACH_SLOT (slot) {
+        sums->l[slot] = 0;
+        for (int t = 0; t < TANGENTS; t++)
+            sums->r[t][slot] = 0;
+    }
+}
+
+/* sums = keep sums + of_tile */
+static inline void add_sums_of_tile(weight_sums *sums, const lanes *keep, const weight_sums *of_tile)
+{
+    FOR_EACH_SLOT (slot) {
+        sums->l[slot] = MULTIPLY_ADD(sums->l[slot], keep[slot], of_tile->l[slot]);
+        for (int t = 0; t < TANGENTS; t++)
+            sums->r[t][slot] = MULTIPLY_ADD(sums->r[t][slot], keep[slot], of_tile->r[t][slot]);
+    }
+}
+
+/* Scores become p = exp(S - m), tangents p S', both 0 where dropout does not keep the pair; their sums, over all pairs,
+ * go to l and r. Each tile is summed from zero. */
 static inline void exponentiate(const group *g, const query_tile *tile, const int j0, const lanes *base,
                                 const lanes *keep, running *run, lanes *scores,
                                 lanes tangents[TANGENT_ARRAY][SCORES], const bool careful)
 {
-    lanes sum[OUTER_SLOTS], tangent_sum[TANGENT_ARRAY][OUTER_SLOTS];
-    FOR_EACH_SLOT (slot) {
-        sum[slot] = 0;
-        for (int t = 0; t < TANGENTS; t++)
-            tangent_sum[t][slot] = 0;
-    }
+    weight_sums sums, rounded;
+    clear_sums(&sums);
+    clear_sums(&rounded);
     FOR_EACH_SCORE (g, e, slot, inner) {
-        const ilanes attends = scores[e] != -INFINITY;
-        const lanes p = EXP(scores[e] - base[slot]);
-        const lanes z = dropout_at(tile, g, slot, j0 + inner, e);
-        sum[slot] += p;
-        scores[e] = marked(z * p, attends, careful);
+        const ilanes attends = scores[e] != -INFINITY, kept = kept_at(tile, g, slot, j0 + inner, e);
+        const lanes p = EXP(scores[e] - base[slot]), weight = ROUND_WEIGHT(p);
+        sums.l[slot] += p;
+        rounded.l[slot] += weight;
+        scores[e] = marked(kept ? weight : TO_LANES(0), attends, careful);
         for (int t = 0; t < TANGENTS; t++) {
-            const lanes weight = p * tangents[t][e];
-            tangent_sum[t][slot] += weight;
-            tangents[t][e] = marked(z * weight, attends, careful);
+            const lanes tangent = p * tangents[t][e], tangent_weight = ROUND_WEIGHT(tangent);
+            sums.r[t][slot] += tangent;
+            rounded.r[t][slot] += tangent_weight;
+            tangents[t][e] = marked(kept ? tangent_weight : TO_LANES(0), attends, careful);
         }
     }
-    FOR_EACH_SLOT (slot) {
-        run->sum[slot] = MULTIPLY_ADD(run->sum[slot], keep[slot], sum[slot]);
-        for (int t = 0; t < TANGENTS; t++)
-            run->tangent_sum[t][slot] =
-                MULTIPLY_ADD(run->tangent_sum[t][slot], keep[slot], tangent_sum[t][slot]);
-    }
+    add_sums_of_tile(&run->sums, keep, &sums);
+#if ENGINE_ROUNDS_WEIGHTS
+    add_sums_of_tile(&run->rounded, keep, &rounded);
+#endif
 }
 
 /* One tile of keys. */
@@ -209,26 +246,47 @@ static inline void step(const arguments *a, const group *g, const query_tile *ti
     add_value_products(g, products, count, careful);
 }
 
-/* Sums become O, mu and O'. A row with nothing to attend to has l = 0 and stays 0; one whose every logit was -inf
- * (see logit_value) shows it, unless other parts of its keys are still to be looked at. */
-static inline void finish(const group *g, const bool whole, running *run)
+/* l and r become 1 / l and mu; 1 / l of a row with nothing to attend to is 0. */
+static inline void invert_sums(weight_sums *sums, lanes *inverse)
 {
-    reduce_sum(g, run->sum);
-    for (int t = 0; t < TANGENTS; t++)
-        reduce_sum(g, run->tangent_sum[t]);
-    lanes inverse[OUTER_SLOTS];
     FOR_EACH_SLOT (slot) {
-        if (whole)
-            run->sum[slot] = run->maximum[slot] == -REAL_MAX ? TO_LANES(NAN) : run->sum[slot];
-        inverse[slot] = run->sum[slot] == 0 ? TO_LANES(0) : 1 / run->sum[slot];
+        inverse[slot] = sums->l[slot] == 0 ? TO_LANES(0) : 1 / sums->l[slot];
         for (int t = 0; t < TANGENTS; t++)
-            run->tangent_sum[t][slot] *= inverse[slot];
+            sums->r[t][slot] *= inverse[slot];
     }
+}
+
+static inline void reduce_sums(const group *g, weight_sums *sums)
+{
+    reduce_sum(g, sums->l);
+    for (int t = 0; t < TANGENTS; t++)
+        reduce_sum(g, sums->r[t]);
+}
+
+/* Sums become O, mu and O'. A row with nothing to attend to stays 0; one whose every logit was -inf (see logit_value)
+ * shows it, unless other parts of its keys are still to be looked at. */
+static inline void finish(const group *g, const query_tile *tile, const bool whole, running *run)
+{
+    lanes inverse[OUTER_SLOTS];
+    reduce_sums(g, &run->sums);
+    if (whole)
+        FOR_EACH_SLOT (slot)
+            run->sums.l[slot] = run->maximum[slot] == -REAL_MAX ? TO_LANES(NAN) : run->sums.l[slot];
+    invert_sums(&run->sums, inverse);
+    const weight_sums *of_outputs = &run->sums;
+#if ENGINE_ROUNDS_WEIGHTS
+    reduce_sums(g, &run->rounded);
+    FOR_EACH_SLOT (slot)
+        run->rounded.l[slot] += run->sums.l[slot] - run->sums.l[slot]; /* 0, or NaN */
+    invert_sums(&run->rounded, inverse);
+    of_outputs = &run->rounded;
+#endif
+    const real scale = kept_scale(&tile->r);
     FOR_EACH_OUTPUT (g, e, slot, d, HEAD_DIM_V_CLASS) {
-        run->output[e] *= inverse[slot];
+        run->output[e] *= scale * inverse[slot];
         for (int t = 0; t < TANGENTS; t++)
             run->tangent_output[t][e] =
-                run->tangent_output[t][e] * inverse[slot] - run->tangent_sum[t][slot] * run->output[e];
+                run->tangent_output[t][e] * (scale * inverse[slot]) - of_outputs->r[t][slot] * run->output[e];
     }
 }
 
@@ -322,16 +380,15 @@ static inline void store_sums(const arguments *a, const group *g, const query_ti
     const bool parts = a->lse_parts != 0;
     FOR_EACH_SLOT (slot) {
         const ilanes row = outer_row(g, slot) + tile->first;
-        const lanes log_sum = log(run->sum[slot]);
+        const lanes log_sum = log(run->sums.l[slot]);
         const lanes lse = run->maximum[slot] + log_sum;
         /* what lse lost, so that lse + low is m + log l; an empty row has lost nothing */
-        const lanes low = run->sum[slot] == 0 ? TO_LANES(0) : run->maximum[slot] - lse + log_sum;
+        const lanes low = run->sums.l[slot] == 0 ? TO_LANES(0) : run->maximum[slot] - lse + log_sum;
         store_stat(a, tile, parts ? a->lse_parts : a->lse, parts ? tile->split : 0, row, lse);
         store_stat(a, tile, parts ? a->lse_low_parts : a->lse_low, parts ? tile->split : 0, row, low);
         for (int t = 0; t < TANGENTS; t++)
             store_stat(a, tile, parts ? a->tlse_parts : a->tlse,
-                       parts ? tile->split * TANGENTS + t : a->tangent_first + t, row,
-                       run->tangent_sum[t][slot]);
+                       parts ? tile->split * TANGENTS + t : a->tangent_first + t, row, run->sums.r[t][slot]);
     }
 }
 
@@ -349,7 +406,7 @@ __kernel ENGINE_ATTRIBUTES void attention_forward(ATTENTION_PARAMETERS)
         start(&a, &g, &tile, &run);
         FOR_EACH_INNER_TILE (&g, j0, &tile.r, false, tile.first, keys)
             step(&a, &g, &tile, j0, careful, &run);
-        finish(&g, !a.lse_parts, &run);
+        finish(&g, &tile, !a.lse_parts, &run);
     }
 
     store_outputs(&a, &g, &tile, &run);

@@ -160,7 +160,7 @@ static inline void weigh(const rules *r, const pair *at, const row_stats *stats,
 {
     const logit z = logit_of(r, w->of[P][e], at);
     const lanes p = EXP(logit_value(&z) - stats->lse - stats->lse_low);
-    const lanes keep = dropout_of(r, at);
+    const lanes keep = is_kept(r, at) ? TO_LANES(kept_scale(r)) : TO_LANES(0);
     const lanes excess = keep * w->of[DX][e] - stats->delta;
     const lanes ds = p * excess;
     const lanes dx = of_bias ? ds : z.slope * ds;

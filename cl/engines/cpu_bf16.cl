@@ -23,6 +23,15 @@
 
 /* ---- rounding ---- */
 
+/* Weights are rounded when they are made, so that sums of them are sums of what is multiplied. Half a unit is rounded
+ * away from zero: as good as to even here. */
+#define ENGINE_ROUNDS_WEIGHTS 1
+static inline lanes ROUND_WEIGHT(const lanes x)
+{
+    const lanes rounded = as_float16((as_uint16(x) + 0x8000u) & 0xffff0000u);
+    return x == x ? rounded : x;
+}
+
 #if !EMULATES_TILES
 #define ROUNDING_FUNCTION                                                                                    \
     static __attribute__((noinline, target("avx512bf16,avx512f,avx512bw,avx512dq,avx512vl")))

@@ -98,6 +98,9 @@ static inline inner_tile inner_tile_of(const group *g, const view *rows)
 
 /* ---- products ---- */
 
+#define ENGINE_ROUNDS_WEIGHTS 0
+#define ROUND_WEIGHT(x) (x)
+
 typedef enum {
     SET,
     ADD,

@@ -18,6 +18,8 @@
 #define UNROLL_FOR for
 #define UNROLL_LIST_FOR for
 #define ENGINE_SPLITS_PLAIN_TILES 0
+#define ENGINE_ROUNDS_WEIGHTS 0
+#define ROUND_WEIGHT(x) (x)
 
 /* The work-group as a work-item sees it. */
 typedef struct {

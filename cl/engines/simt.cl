@@ -43,6 +43,8 @@
 #define OUTPUTS(dim_class) (TM * ((dim_class) / TX))
 #define ENGINE_ATTRIBUTES __attribute__((reqd_work_group_size(TX * TY, 1, 1)))
 #define ENGINE_SPLITS_PLAIN_TILES 0
+#define ENGINE_ROUNDS_WEIGHTS 0
+#define ROUND_WEIGHT(x) (x)
 #if UNROLL_LOOPS
 #define UNROLL_FOR _Pragma("unroll") for
 #else

@@ -24,7 +24,8 @@ static inline dropout_rule dropout_locate(const arguments *a, const sequence *s)
     return rule;
 }
 
-static inline lanes dropout_factor(const dropout_rule *rule, const ilanes query, const ilanes key)
+/* Whether a pair is kept. */
+static inline ilanes dropout_keeps(const dropout_rule *rule, const ilanes query, const ilanes key)
 {
     ulanes x0 = TO_ULANES(rule->counter[0]), x1 = TO_ULANES(rule->counter[1]);
     ulanes x2 = TO_ULANES(query), x3 = TO_ULANES(key >> 2);
@@ -42,6 +43,6 @@ static inline lanes dropout_factor(const dropout_rule *rule, const ilanes query,
     const ulanes word = TO_ULANES(key & 3);
     const ulanes low_pair = word == 0u ? x0 : x1, high_pair = word == 2u ? x2 : x3;
     const ulanes drawn = word < 2u ? low_pair : high_pair;
-    return TO_ILANES(drawn >= rule->threshold) ? TO_LANES(rule->scale) : TO_LANES(0);
+    return TO_ILANES(drawn >= rule->threshold);
 }
 #endif

@@ -113,13 +113,21 @@ static inline logit logit_of(const rules *r, const lanes dot, const pair *at)
     return z;
 }
 
-/* Z of a pair: what its weight is multiplied by on the way to the values. */
-static inline lanes dropout_of(const rules *r, const pair *at)
+/* Z of a pair, what its weight is multiplied by on the way to the values: kept_scale where the pair is kept, else 0. */
+static inline ilanes is_kept(const rules *r, const pair *at)
 {
 #if RULE_DROPOUT
-    return dropout_factor(&r->dropout, at->query, at->key);
+    return dropout_keeps(&r->dropout, at->query, at->key);
 #else
-    return TO_LANES(1);
+    return TO_ILANES(ALL_LANES);
+#endif
+}
+static inline real kept_scale(const rules *r)
+{
+#if RULE_DROPOUT
+    return r->dropout.scale;
+#else
+    return 1;
 #endif
 }
 
