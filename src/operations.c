@@ -100,9 +100,9 @@ static void add_sources(struct clattn_program_spec *spec, const struct clattn_en
     spec->logit = logit;
     if (logit)
         clattn_spec_add_source(spec, CLATTN_LOGIT_SOURCE);
-    clattn_spec_add_source(spec, engine->sources[0]);
+    add_source_list(spec, engine->lanes);
     add_source_list(spec, rules);
-    add_source_list(spec, engine->sources + 1);
+    add_source_list(spec, engine->sources);
     clattn_spec_add_source(spec, "logits/staging.cl");
     clattn_spec_add_source(spec, "attention/tiles.cl");
 }

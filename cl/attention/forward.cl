@@ -36,7 +36,7 @@ static inline void take_queries(const arguments *a, const group *g, query_tile *
     tile->first = at.first;
     hold(g, QUERY_ROWS(a, &tile->s, q, SLOT_Q, 0, at.first, a->p->head_dim), &tile->q);
 #if HAS_TQ
-    for (int t = 0; t < TANGENTS; t++)
+    FOR_EACH_TANGENT (t)
         hold(g, QUERY_ROWS(a, &tile->s, tq, SLOT_TQ, t, at.first, a->p->head_dim), &tile->tq[t]);
 #endif
 }
@@ -60,13 +60,13 @@ static inline void start(const arguments *a, const group *g, const query_tile *t
     FOR_EACH_SLOT (slot) {
         run->maximum[slot] = sink;
         run->sum[slot] = TO_LANES(counts ? 1 : 0);
-        for (int t = 0; t < TANGENTS; t++)
+        FOR_EACH_TANGENT (t)
             run->tangent_sum[t][slot] =
                 counts && a->tsink ? a->tsink[(a->tangent_first + t) * a->p->heads_q + tile->s.h] : (real)0;
     }
-    CLEAR(run->output, OUTPUTS(HEAD_DIM_V_CLASS));
-    for (int t = 0; t < TANGENTS; t++)
-        CLEAR(run->tangent_output[t], OUTPUTS(HEAD_DIM_V_CLASS));
+    clear_outputs(g, run->output, HEAD_DIM_V_CLASS);
+    FOR_EACH_TANGENT (t)
+        clear_outputs(g, run->tangent_output[t], HEAD_DIM_V_CLASS);
 }
 
 /* Dot products to S, -inf where a pair does not attend, and S', there 0; `top` rises to the largest S of each slot. */
@@ -80,7 +80,7 @@ static inline void apply_rules(const group *g, const query_tile *tile, const rul
         scores[e] = z.attends ? logit_value(&z) : TO_LANES(-INFINITY);
         top[slot] = MAXIMUM(top[slot], scores[e]);
 #if HAS_TS
-        for (int t = 0; t < TANGENTS; t++) {
+        FOR_EACH_TANGENT (t) {
             const lanes tangent = logit_tangent(r, &z, t, tangents[t][e], &at);
             tangents[t][e] = z.attends ? tangent : TO_LANES(0);
         }
@@ -96,14 +96,15 @@ static inline void score(const arguments *a, const group *g, const query_tile *t
     view tk[TANGENT_ARRAY];
     score_product products[1 + 2 * TANGENT_ARRAY] = {{scores, &tile->q, &k, false}};
     int count = 1;
-    for (int t = 0; t < TANGENTS; t++) {
+    FOR_EACH_TANGENT (t) {
         if (!HAS_TX)
-            CLEAR(tangents[t], SCORES);
+            FOR_EACH_SCORE (g, e, slot, inner)
+                tangents[t][e] = 0;
         if (HAS_TQ)
             products[count++] = (score_product){tangents[t], &tile->tq[t], &k, false};
     }
 #if HAS_TK
-    for (int t = 0; t < TANGENTS; t++) {
+    FOR_EACH_TANGENT (t) {
         tk[t] = KEY_ROWS(a, &tile->s, tk, SLOT_TK, t, j0, a->p->head_dim);
         products[count++] = (score_product){tangents[t], &tile->q, &tk[t], HAS_TQ};
     }
@@ -119,15 +120,17 @@ static inline void score(const arguments *a, const group *g, const query_tile *t
         apply_rules(g, tile, &r, j0, scores, tangents, top, edge);
 }
 
-/* Raises the running maxima to `top`; base is what to subtract from scores, keep what the sums so far are to be
- * multiplied by. */
+/* Raises the running maxima to `top`, where that is more than LAZY_RISE: up to it, exponentials do not leave their
+ * range. base is what to subtract from scores, keep what the sums so far are to be multiplied by. */
 static inline void raise_maxima(const group *g, lanes *top, running *run, lanes *base, lanes *keep)
 {
     reduce_maximum(g, top);
     FOR_EACH_SLOT (slot) {
-        base[slot] = top[slot] == -INFINITY ? TO_LANES(0) : top[slot];
-        keep[slot] = EXP(run->maximum[slot] - base[slot]);
-        run->maximum[slot] = top[slot];
+        const lanes was = run->maximum[slot], now = top[slot] > was + LAZY_RISE ? top[slot] : was;
+        const lanes from = now == -INFINITY ? TO_LANES(0) : now;
+        keep[slot] = EXP(was - from);
+        base[slot] = EXP_BASE(from);
+        run->maximum[slot] = now;
     }
 }
 
@@ -147,16 +150,16 @@ static inline void exponentiate(const group *g, const query_tile *tile, const in
     lanes sum[OUTER_SLOTS], tangent_sum[TANGENT_ARRAY][OUTER_SLOTS];
     FOR_EACH_SLOT (slot) {
         sum[slot] = 0;
-        for (int t = 0; t < TANGENTS; t++)
+        FOR_EACH_TANGENT (t)
             tangent_sum[t][slot] = 0;
     }
     FOR_EACH_SCORE (g, e, slot, inner) {
         const ilanes attends = scores[e] != -INFINITY;
-        const lanes p = EXP(scores[e] - base[slot]);
+        const lanes p = EXP_ABOVE(scores[e], base[slot]);
         const lanes z = dropout_at(tile, g, slot, j0 + inner, e);
         sum[slot] += p;
         scores[e] = marked(z * p, attends, careful);
-        for (int t = 0; t < TANGENTS; t++) {
+        FOR_EACH_TANGENT (t) {
             const lanes weight = p * tangents[t][e];
             tangent_sum[t][slot] += weight;
             tangents[t][e] = marked(z * weight, attends, careful);
@@ -164,7 +167,7 @@ static inline void exponentiate(const group *g, const query_tile *tile, const in
     }
     FOR_EACH_SLOT (slot) {
         run->sum[slot] = MULTIPLY_ADD(run->sum[slot], keep[slot], sum[slot]);
-        for (int t = 0; t < TANGENTS; t++)
+        FOR_EACH_TANGENT (t)
             run->tangent_sum[t][slot] =
                 MULTIPLY_ADD(run->tangent_sum[t][slot], keep[slot], tangent_sum[t][slot]);
     }
@@ -190,11 +193,11 @@ static inline void step(const arguments *a, const group *g, const query_tile *ti
     value_product products[1 + 2 * TANGENT_ARRAY] = {{run->output, HEAD_DIM_V_CLASS, keep, scores, &v}};
     int count = 1;
 #if HAS_TS
-    for (int t = 0; t < TANGENTS; t++)
+    FOR_EACH_TANGENT (t)
         products[count++] = (value_product){run->tangent_output[t], HEAD_DIM_V_CLASS, keep, tangents[t], &v};
 #endif
 #if HAS_TV
-    for (int t = 0; t < TANGENTS; t++) {
+    FOR_EACH_TANGENT (t) {
         tv[t] = KEY_ROWS(a, &tile->s, tv, SLOT_TV, t, j0, a->p->head_dim_v);
         products[count++] =
             (value_product){run->tangent_output[t], HEAD_DIM_V_CLASS, HAS_TS ? 0 : keep, scores, &tv[t]};
@@ -208,19 +211,18 @@ static inline void step(const arguments *a, const group *g, const query_tile *ti
 static inline void finish(const group *g, const bool whole, running *run)
 {
     reduce_sum(g, run->sum);
-    for (int t = 0; t < TANGENTS; t++)
+    FOR_EACH_TANGENT (t)
         reduce_sum(g, run->tangent_sum[t]);
     lanes inverse[OUTER_SLOTS];
     FOR_EACH_SLOT (slot) {
-        if (whole)
-            run->sum[slot] = run->maximum[slot] == -REAL_MAX ? TO_LANES(NAN) : run->sum[slot];
+        run->sum[slot] = run->maximum[slot] == -REAL_MAX ? TO_LANES(whole ? NAN : 1) : run->sum[slot];
         inverse[slot] = run->sum[slot] == 0 ? TO_LANES(0) : 1 / run->sum[slot];
-        for (int t = 0; t < TANGENTS; t++)
+        FOR_EACH_TANGENT (t)
             run->tangent_sum[t][slot] *= inverse[slot];
     }
     FOR_EACH_OUTPUT (g, e, slot, d, HEAD_DIM_V_CLASS) {
         run->output[e] *= inverse[slot];
-        for (int t = 0; t < TANGENTS; t++)
+        FOR_EACH_TANGENT (t)
             run->tangent_output[t][e] =
                 run->tangent_output[t][e] * inverse[slot] - run->tangent_sum[t][slot] * run->output[e];
     }
@@ -228,9 +230,9 @@ static inline void finish(const group *g, const bool whole, running *run)
 
 static inline bool all_finite(const group *g, const running *run)
 {
-    bool finite = finite_outputs(run->output, OUTPUTS(HEAD_DIM_V_CLASS));
-    for (int t = 0; t < TANGENTS; t++)
-        finite = finite && finite_outputs(run->tangent_output[t], OUTPUTS(HEAD_DIM_V_CLASS));
+    bool finite = finite_outputs(g, run->output, HEAD_DIM_V_CLASS);
+    FOR_EACH_TANGENT (t)
+        finite = finite & finite_outputs(g, run->tangent_output[t], HEAD_DIM_V_CLASS);
     return !group_any(g, !finite);
 }
 
@@ -295,7 +297,7 @@ static inline void store_outputs(const arguments *a, const group *g, const query
 {
     const destinations output = output_destinations(a, tile);
     store_to(g, &output, run->output);
-    for (int t = 0; t < TANGENTS; t++) {
+    FOR_EACH_TANGENT (t) {
         const destinations tangent = tangent_destinations(a, tile, t);
         store_to(g, &tangent, run->tangent_output[t]);
     }
@@ -322,31 +324,65 @@ static inline void store_sums(const arguments *a, const group *g, const query_ti
         const lanes low = run->sum[slot] == 0 ? TO_LANES(0) : run->maximum[slot] - lse + log_sum;
         store_stat(a, tile, parts ? a->lse_parts : a->lse, parts ? tile->split : 0, row, lse);
         store_stat(a, tile, parts ? a->lse_low_parts : a->lse_low, parts ? tile->split : 0, row, low);
-        for (int t = 0; t < TANGENTS; t++)
+        FOR_EACH_TANGENT (t)
             store_stat(a, tile, parts ? a->tlse_parts : a->tlse,
                        parts ? tile->split * TANGENTS + t : a->tangent_first + t, row,
                        run->tangent_sum[t][slot]);
     }
 }
 
-/* One work-group: OUTER queries of one head, and a part of their keys. */
+static inline void store(const arguments *a, const group *g, const query_tile *tile, const running *run)
+{
+    store_outputs(a, g, tile, run);
+    if (owns_slots(g))
+        store_sums(a, g, tile, run);
+}
+
+static inline void attend(const arguments *a, const group *g, const query_tile *tile, const bool careful,
+                          running *run)
+{
+    const range keys = keys_of_part(a, tile);
+    start(a, g, tile, run);
+    FOR_EACH_INNER_TILE (g, j0, &tile->r, false, tile->first, keys)
+        step(a, g, tile, j0, careful, run);
+    let_go(g);
+    finish(g, !a->lse_parts, run);
+}
+
+/* OUTER queries of one head, and a part of their keys. */
+#if ENGINE_IS_CAREFUL_APART
+static inline bool attended(const arguments *a, const group *g, const bool careful)
+{
+    query_tile tile;
+    running run;
+    take_queries(a, g, &tile);
+    attend(a, g, &tile, careful, &run);
+    if (!careful && !all_finite(g, &run))
+        return false;
+    store(a, g, &tile, &run);
+    return true;
+}
+
+static inline void forward_tile(const arguments *a, const group *g)
+{
+    const group apart = careful_group(g);
+    if (!is_fed(g) || !attended(a, g, false))
+        attended(a, &apart, true);
+}
+#else
+static inline void forward_tile(const arguments *a, const group *g)
+{
+    query_tile tile;
+    running run;
+    take_queries(a, g, &tile);
+    TWICE_IF_NOT_FINITE (careful, all_finite(g, &run))
+        attend(a, g, &tile, careful, &run);
+    store(a, g, &tile, &run);
+}
+#endif
+
 __kernel ENGINE_ATTRIBUTES void attention_forward(ATTENTION_PARAMETERS)
 {
     ATTENTION_ARGUMENTS;
-    GROUP(g);
-    query_tile tile;
-    take_queries(&a, &g, &tile);
-    const range keys = keys_of_part(&a, &tile);
-
-    running run;
-    TWICE_IF_NOT_FINITE (careful, all_finite(&g, &run)) {
-        start(&a, &g, &tile, &run);
-        FOR_EACH_INNER_TILE (&g, j0, &tile.r, false, tile.first, keys)
-            step(&a, &g, &tile, j0, careful, &run);
-        finish(&g, !a.lse_parts, &run);
-    }
-
-    store_outputs(&a, &g, &tile, &run);
-    if (owns_slots(&g))
-        store_sums(&a, &g, &tile, &run);
+    FOR_EACH_TILE(forward_tile, &a, outer_tiles(&a, false, params->heads_q) * params->splits);
 }

@@ -84,7 +84,8 @@ static void define(struct clattn_program_spec *spec, const struct clattn_tile *t
 const struct clattn_engine clattn_engine_cpu = {
     .name = "cpu",
     .adds_to_inner_rows = true,
-    .sources = {"common/vector_lanes.cl", "engines/cpu.cl"},
+    .lanes = {"common/vector_lanes.cl"},
+    .sources = {"engines/cpu.cl", "engines/products.cl", "engines/one_by_one.cl"},
     .supports = supports,
     .choose_tile = choose_tile,
     .define = define,

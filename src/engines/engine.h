@@ -32,7 +32,8 @@ struct clattn_tile_query {
 struct clattn_engine {
     const char *name;
     bool adds_to_inner_rows; /* it has that word: gradients can be computed in one pass */
-    const char *sources[4];  /* lanes, then the engine's words; NULL-terminated */
+    const char *lanes[3];    /* what a number is; NULL-terminated, as the next */
+    const char *sources[6];  /* the engine's words */
     /* Writes why not to `reason`, of `size` bytes, when it cannot. */
     bool (*supports)(const clattn_device_info *device, const clattn_problem *problem, char *reason,
                      size_t size);

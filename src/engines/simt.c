@@ -85,7 +85,8 @@ static void define(struct clattn_program_spec *spec, const struct clattn_tile *t
 
 const struct clattn_engine clattn_engine_simt = {
     .name = "simt",
-    .sources = {"common/scalar_lanes.cl", "engines/simt.cl", "engines/scattered_store.cl"},
+    .lanes = {"common/scalar_lanes.cl"},
+    .sources = {"engines/simt.cl", "engines/products.cl", "engines/one_by_one.cl", "engines/scattered_store.cl"},
     .supports = supports,
     .choose_tile = choose_tile,
     .define = define,

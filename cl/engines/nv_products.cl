@@ -1,0 +1,202 @@
+/*
+ * Products of engine "nv_wgmma", a list at a time: one wait for all tiles, all
+ * wgmma issued, one wait for all sums. See nv_wgmma.cl for the roles.
+ */
+
+/* True if a product before n has the same inner rows. */
+#define IS_KNOWN(products, member, n)                                                                        \
+    bool known = false;                                                                                      \
+    UNROLL_FOR (int m_ = 0; m_ < (n); m_++)                                                                  \
+        known = known || (products)[m_].member == (products)[n].member
+
+/* A work-item's dot products, as the reference engine makes them. */
+static inline void multiply_scores_alone(const group *g, lanes *sum, const view *outer, const view *inner,
+                                         const bool adds)
+{
+    FOR_EACH_SCORE (g, e, slot, j) {
+        lanes dot = adds ? sum[e] : 0;
+        for (int d = 0; d < inner->dims; d++)
+            dot = MULTIPLY_ADD(view_at(outer, outer_row(g, slot), d), view_at(inner, j, d), dot);
+        sum[e] = dot;
+    }
+}
+
+/* Weights of a row are spread over four work-items. */
+static inline void multiply_values_alone(const group *g, lanes *output, const int dim_class, const lanes *keep,
+                                         const lanes *weights, const view *inner, const bool careful)
+{
+    FOR_EACH_OUTPUT (g, e, slot, d, dim_class)
+        output[e] *= keep ? keep[slot] : 1;
+    lanes kept[SCORES]; /* indexed as it comes, so not in registers */
+    FOR_EACH_SCORE (g, e, slot, j)
+        kept[e] = weights[e];
+    for (int j = 0; j < INNER; j++) {
+        const int owner = (int)(get_local_id(0) & 28) + (j & 7) / 2, first = (j >> 3) * 4 + (j & 1);
+        lanes weight[2];
+        FOR_EACH_SLOT (slot)
+            weight[slot] = shuffle_from(kept[first + 2 * slot], owner);
+        FOR_EACH_OUTPUT (g, e, slot, d, dim_class)
+            if (!careful || !IS_MARKED(weight[slot]))
+                output[e] = MULTIPLY_ADD(weight[slot], view_at(inner, j, d), output[e]);
+    }
+}
+
+static inline void start_score_products(const group *g, const score_product *products, const int count)
+{
+    uint inner[2 * TANGENTS + 1];
+    if (g->role == MULTIPLIES) {
+        UNROLL_FOR (int n = 0; n < count; n++) {
+            IS_KNOWN(products, inner, n);
+            if (!known)
+                inner[n] = next_inner(g);
+            UNROLL_FOR (int m = 0; m < n; m++)
+                if (products[m].inner == products[n].inner)
+                    inner[n] = inner[m];
+        }
+        take_turn(g);
+        wgmma_begin();
+    }
+    UNROLL_FOR (int n = 0; n < count; n++) {
+        const score_product *product = &products[n];
+        if (g->role == LOADS) {
+            IS_KNOWN(products, inner, n);
+            if (!known)
+                load_inner(g, product->inner, PIECES(HEAD_DIM_CLASS));
+        } else if (g->role == ALONE) {
+            multiply_scores_alone(g, product->sum, &product->outer->rows, product->inner, product->adds);
+        } else {
+            const ulong a =
+                rows_descriptor(held_tile(g, product->outer->number) + g->warpgroup * PIECE_BYTES(64));
+            const ulong b = rows_descriptor(inner[n]);
+            UNROLL_FOR (int k = 0; k < HEAD_DIM_CLASS / 16; k++)
+                WGMMA_NAME(rows, INNER)(product->sum, a + k / 4 * (PIECE_BYTES(OUTER) >> 4) + k % 4 * 2,
+                                        b + k / 4 * (PIECE_BYTES(INNER) >> 4) + k % 4 * 2,
+                                        product->adds || k > 0);
+        }
+    }
+    if (g->role == MULTIPLIES) {
+        wgmma_commit();
+        end_turn(g);
+    }
+}
+
+static inline void finish_score_products(const group *g, const score_product *products, const int count)
+{
+    if (g->role != MULTIPLIES)
+        return;
+    UNROLL_FOR (int n = 0; n < count; n++)
+        WGMMA_NAME(wait, INNER)(products[n].sum);
+    UNROLL_FOR (int n = 0; n < count; n++) {
+        IS_KNOWN(products, inner, n);
+        if (!known)
+            give_back_inner(g);
+    }
+}
+
+/* Weights as the left side of a product: pairs of neighbours, as wgmma has its A in registers. */
+typedef struct {
+    uint pairs[SCORES / 2];
+} operand;
+
+static inline operand hand_over(const lanes *weights)
+{
+    operand packed;
+    UNROLL_FOR (int n = 0; n < SCORES / 2; n++)
+        packed.pairs[n] = pack_pair(weights[2 * n], weights[2 * n + 1]);
+    return packed;
+}
+
+/* Rows are rescaled seldom: a warp that has none to rescale goes on. */
+static inline void rescale(const group *g, lanes *output, const int dim_class, const lanes *keep)
+{
+    if (warp_any(keep[0] != 1 || keep[1] != 1))
+        FOR_EACH_OUTPUT (g, e, slot, d, dim_class)
+            output[e] *= keep[slot];
+}
+
+static inline void start_value_products(const group *g, const value_product *products, const int count,
+                                        const bool careful)
+{
+    uint inner[2 * TANGENTS + 1];
+    operand weights[2 * TANGENTS + 1];
+    if (g->role == MULTIPLIES) {
+        UNROLL_FOR (int n = 0; n < count; n++)
+            weights[n] = hand_over(products[n].weights);
+        UNROLL_FOR (int n = 0; n < count; n++)
+            if (products[n].keep)
+                rescale(g, products[n].output, HEAD_DIM_V_CLASS, products[n].keep);
+        UNROLL_FOR (int n = 0; n < count; n++) {
+            IS_KNOWN(products, rows, n);
+            if (!known)
+                inner[n] = next_inner(g);
+            UNROLL_FOR (int m = 0; m < n; m++)
+                if (products[m].rows == products[n].rows)
+                    inner[n] = inner[m];
+        }
+        take_turn(g);
+        wgmma_begin();
+    }
+    UNROLL_FOR (int n = 0; n < count; n++) {
+        const value_product *product = &products[n];
+        if (g->role == LOADS) {
+            IS_KNOWN(products, rows, n);
+            if (!known)
+                load_inner(g, product->rows, PIECES(HEAD_DIM_V_CLASS));
+        } else if (g->role == ALONE) {
+            multiply_values_alone(g, product->output, product->dim_class, product->keep, product->weights,
+                                  product->rows, careful);
+        } else {
+            const ulong b = values_descriptor(inner[n], PIECE_BYTES(INNER));
+            UNROLL_FOR (int k = 0; k < INNER / 16; k++)
+                WGMMA_NAME(values, HEAD_DIM_V_CLASS)(product->output, weights[n].pairs + 4 * k, b + 128 * k);
+        }
+    }
+    if (g->role == MULTIPLIES)
+        wgmma_commit();
+}
+
+static inline void finish_value_products(const group *g, const value_product *products, const int count)
+{
+    if (g->role != MULTIPLIES)
+        return;
+    UNROLL_FOR (int n = 0; n < count; n++)
+        WGMMA_NAME(wait, HEAD_DIM_V_CLASS)(products[n].output);
+    UNROLL_FOR (int n = 0; n < count; n++) {
+        IS_KNOWN(products, rows, n);
+        if (!known)
+            give_back_inner(g);
+    }
+}
+
+/* ---- results ---- */
+
+/* Two neighbouring dims at a time where memory has them so. */
+static inline void store_pair(__global out_t *to, const float low, const float high)
+{
+#if OUT_TYPE == TYPE_F32
+    vstore2((float2)(low, high), 0, to);
+#elif OUT_TYPE == IN_TYPE
+    *(__global uint *)to = pack_pair(low, high);
+#else
+    STORE_OUT(low, to);
+    STORE_OUT(high, to + 1);
+#endif
+}
+
+static inline void store_rows(const group *g, const target *to, const lanes *output, const int dim_class,
+                              const real factor)
+{
+    const bool pairs = !to->full && ((to->stride | to->dims) & 1) == 0 && ((ulong)to->rounded & 7) == 0;
+    FOR_EACH_OUTPUT (g, e, slot, d, dim_class) {
+        const int row = outer_row(g, slot);
+        const long at = row * to->stride + d;
+        if (row < to->rows && d < to->dims) {
+            if (pairs && (e & 1) == 0)
+                store_pair(to->rounded + at, factor * output[e], factor * output[e + 1]);
+            else if (to->full)
+                to->full[at] = factor * output[e];
+            else if (!pairs)
+                STORE_OUT(factor * output[e], to->rounded + at);
+        }
+    }
+}
