@@ -80,8 +80,8 @@ static clattn_status create_params(struct clattn_plan *plan)
 
 static clattn_status make(struct clattn_plan *plan)
 {
-    CLATTN_TRY(clattn_engine_choose(&plan->context->device, &plan->problem, &plan->engine, plan->reason,
-                                    sizeof plan->reason));
+    CLATTN_TRY(clattn_engine_choose(&plan->context->device, plan->operation, &plan->problem, &plan->engine,
+                                    plan->reason, sizeof plan->reason));
     CLATTN_TRY(clattn_plan_operation(plan));
     return create_params(plan);
 }

@@ -27,6 +27,12 @@ typedef struct {
     lanes tangent_output[TANGENT_ARRAY][OUTPUTS(HEAD_DIM_V_CLASS)];
 } running;
 
+/* Scores of a step and their tangents; then the weights that they become. */
+typedef struct {
+    lanes scores[SCORES];
+    lanes tangents[TANGENT_ARRAY][SCORES];
+} step_scores;
+
 static inline void take_queries(const arguments *a, const group *g, query_tile *tile)
 {
     const place at = place_of(a, g->tile / a->p->splits, false, a->p->heads_q);
@@ -177,7 +183,8 @@ static inline void exponentiate(const group *g, const query_tile *tile, const in
 static inline void step(const arguments *a, const group *g, const query_tile *tile, const int j0,
                         const bool careful, running *run)
 {
-    lanes scores[SCORES], tangents[TANGENT_ARRAY][SCORES];
+    step_scores held_here;
+    lanes *scores = held_here.scores, (*tangents)[SCORES] = held_here.tangents;
     lanes top[OUTER_SLOTS], base[OUTER_SLOTS], keep[OUTER_SLOTS];
     FOR_EACH_SLOT (slot)
         top[slot] = run->maximum[slot];
@@ -366,8 +373,12 @@ static inline bool attended(const arguments *a, const group *g, const bool caref
 static inline void forward_tile(const arguments *a, const group *g)
 {
     const group apart = careful_group(g);
+#ifdef NO_SLOW
+    attended(a, g, false);
+#else
     if (!is_fed(g) || !attended(a, g, false))
         attended(a, &apart, true);
+#endif
 }
 #else
 static inline void forward_tile(const arguments *a, const group *g)

@@ -6,7 +6,9 @@
 #ifndef CLATTN_TENSOR_MAP_H
 #define CLATTN_TENSOR_MAP_H
 
+#ifndef __OPENCL_VERSION__ /* there it comes before */
 #include "common/params.h"
+#endif
 
 #define TENSOR_MAP_F16 6 /* element types */
 #define TENSOR_MAP_BF16 10

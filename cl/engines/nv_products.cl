@@ -9,35 +9,37 @@
     UNROLL_FOR (int m_ = 0; m_ < (n); m_++)                                                                  \
         known = known || (products)[m_].member == (products)[n].member
 
+/* Arrays of a work-item that is ALONE are indexed as it comes, so they lie in memory, and their loops stay loops. */
+#define ROLLED_FOR _Pragma("unroll 1") for
+
 /* A work-item's dot products, as the reference engine makes them. */
 static inline void multiply_scores_alone(const group *g, lanes *sum, const view *outer, const view *inner,
                                          const bool adds)
 {
-    FOR_EACH_SCORE (g, e, slot, j) {
+    ROLLED_FOR (int e = 0; e < SCORES; e++) {
+        const int slot = e >> 1 & 1, j = (e >> 2) * 8 + (e & 1) + g->column;
         lanes dot = adds ? sum[e] : 0;
-        for (int d = 0; d < inner->dims; d++)
+        ROLLED_FOR (int d = 0; d < inner->dims; d++)
             dot = MULTIPLY_ADD(view_at(outer, outer_row(g, slot), d), view_at(inner, j, d), dot);
         sum[e] = dot;
     }
 }
 
-/* Weights of a row are spread over four work-items. */
+/* The weights of a row are spread over four work-items. */
 static inline void multiply_values_alone(const group *g, lanes *output, const int dim_class, const lanes *keep,
                                          const lanes *weights, const view *inner, const bool careful)
 {
-    FOR_EACH_OUTPUT (g, e, slot, d, dim_class)
-        output[e] *= keep ? keep[slot] : 1;
-    lanes kept[SCORES]; /* indexed as it comes, so not in registers */
-    FOR_EACH_SCORE (g, e, slot, j)
-        kept[e] = weights[e];
-    for (int j = 0; j < INNER; j++) {
-        const int owner = (int)(get_local_id(0) & 28) + (j & 7) / 2, first = (j >> 3) * 4 + (j & 1);
-        lanes weight[2];
-        FOR_EACH_SLOT (slot)
-            weight[slot] = shuffle_from(kept[first + 2 * slot], owner);
-        FOR_EACH_OUTPUT (g, e, slot, d, dim_class)
-            if (!careful || !IS_MARKED(weight[slot]))
-                output[e] = MULTIPLY_ADD(weight[slot], view_at(inner, j, d), output[e]);
+    const int quad = (int)get_local_id(0) & 28;
+    ROLLED_FOR (int e = 0; e < OUTPUTS(dim_class); e++)
+        output[e] *= !keep ? 1 : e & 2 ? keep[1] : keep[0];
+    ROLLED_FOR (int j = 0; j < INNER; j++) {
+        const int owner = quad + (j & 7) / 2, first = (j >> 3) * 4 + (j & 1);
+        const lanes weight_0 = shuffle_from(weights[first], owner);
+        const lanes weight_1 = shuffle_from(weights[first + 2], owner);
+        ROLLED_FOR (int e = 0; e < OUTPUTS(dim_class); e++) {
+            const lanes w = e & 2 ? weight_1 : weight_0, x = view_at(inner, j, (e >> 2) * 8 + (e & 1) + g->column);
+            output[e] = careful && IS_MARKED(w) ? output[e] : MULTIPLY_ADD(w, x, output[e]);
+        }
     }
 }
 
@@ -174,7 +176,7 @@ static inline void finish_value_products(const group *g, const value_product *pr
 static inline void store_pair(__global out_t *to, const float low, const float high)
 {
 #if OUT_TYPE == TYPE_F32
-    vstore2((float2)(low, high), 0, to);
+    *(__global ulong *)to = as_uint(low) | (ulong)as_uint(high) << 32;
 #elif OUT_TYPE == IN_TYPE
     *(__global uint *)to = pack_pair(low, high);
 #else
@@ -183,20 +185,31 @@ static inline void store_pair(__global out_t *to, const float low, const float h
 #endif
 }
 
+static inline void store_row(const target *to, const lanes *output, const int dim_class, const lanes factor,
+                             const int row, const int column)
+{
+    const bool pairs = !to->full && ((to->stride | to->dims) & 1) == 0 && ((ulong)to->rounded & 7) == 0;
+    const long at = row * to->stride + column;
+    const int dims = row < to->rows ? to->dims - column : 0; /* from this work-item's first on */
+    if (pairs)
+        UNROLL_FOR (int n = 0; n < dim_class / 8; n++) {
+            if (8 * n < dims)
+                store_pair(to->rounded + at + 8 * n, factor * output[4 * n], factor * output[4 * n + 1]);
+        }
+    else
+        UNROLL_FOR (int n = 0; n < dim_class / 4; n++) {
+            const int d = n / 2 * 8 + n % 2;
+            if (d < dims && to->full)
+                to->full[at + d] = factor * output[n / 2 * 4 + n % 2];
+            else if (d < dims)
+                STORE_OUT(factor * output[n / 2 * 4 + n % 2], to->rounded + at + d);
+        }
+}
+
 static inline void store_rows(const group *g, const target *to, const lanes *output, const int dim_class,
                               const real factor)
 {
-    const bool pairs = !to->full && ((to->stride | to->dims) & 1) == 0 && ((ulong)to->rounded & 7) == 0;
-    FOR_EACH_OUTPUT (g, e, slot, d, dim_class) {
-        const int row = outer_row(g, slot);
-        const long at = row * to->stride + d;
-        if (row < to->rows && d < to->dims) {
-            if (pairs && (e & 1) == 0)
-                store_pair(to->rounded + at, factor * output[e], factor * output[e + 1]);
-            else if (to->full)
-                to->full[at] = factor * output[e];
-            else if (!pairs)
-                STORE_OUT(factor * output[e], to->rounded + at);
-        }
-    }
+    if (g->role != LOADS)
+        FOR_EACH_SLOT (slot)
+            store_row(to, output + 2 * slot, dim_class, factor, outer_row(g, slot), g->column);
 }

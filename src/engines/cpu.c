@@ -63,14 +63,14 @@ static bool choose_tile(const struct clattn_tile_query *query, struct clattn_til
     return false;
 }
 
-static bool supports(const clattn_device_info *device, const clattn_problem *problem, char *reason,
-                     size_t size)
+static bool supports(const clattn_device_info *device, clattn_operation operation, const clattn_problem *problem,
+                     char *reason, size_t size)
 {
     if (!device->is_cpu) {
         snprintf(reason, size, "the device is no CPU");
         return false;
     }
-    return clattn_engine_supports_portably(device, problem, reason, size);
+    return clattn_engine_supports_portably(device, operation, problem, reason, size);
 }
 
 static void define(struct clattn_program_spec *spec, const struct clattn_tile *tile)
