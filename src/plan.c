@@ -66,11 +66,16 @@ static void fill_params(const clattn_problem *p, struct attention_params *params
     params->dropout_scale_f64 = bits_of(1 / (1 - p->dropout));
 }
 
+/* Few enough for their keys and values to stay in a cache, enough to spread the tiles that see most keys. */
+#define HEADS_TOGETHER 16
+
 static clattn_status create_params(struct clattn_plan *plan)
 {
     struct attention_params params;
     fill_params(&plan->problem, &params);
     params.slices = plan->slices;
+    params.heads_together =
+        plan->tile.most_groups && plan->problem.causal != CLATTN_CAUSAL_NONE ? HEADS_TOGETHER : 1;
     params.splits = plan->splits;
     cl_int error;
     plan->params = clCreateBuffer(plan->context->cl, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, sizeof params,

@@ -94,36 +94,54 @@ static inline void apply_rules(const group *g, const query_tile *tile, const rul
     }
 }
 
-/* S and S' of a tile, and in `top` the largest S of each slot, if it is larger than what is there. */
-static inline void score(const arguments *a, const group *g, const query_tile *tile, const int j0,
-                         lanes *scores, lanes tangents[TANGENT_ARRAY][SCORES], lanes *top)
+/* What is to be done with a list of products. */
+#define START 1
+#define FINISH 2
+#define FINISH_OLDER 4 /* than the list that was started last, which may go on */
+#define HAND_OVER 8
+
+/* The products that make a tile's dot products and their tangents. */
+static inline void score_products(const arguments *a, const group *g, const query_tile *tile, const int j0,
+                                  step_scores *s, const int doing)
 {
     const view k = KEY_ROWS(a, &tile->s, k, SLOT_K, 0, j0, a->p->head_dim);
     view tk[TANGENT_ARRAY];
-    score_product products[1 + 2 * TANGENT_ARRAY] = {{scores, &tile->q, &k, false}};
+    score_product products[1 + 2 * TANGENT_ARRAY] = {{s->scores, &tile->q, &k, false}};
     int count = 1;
     FOR_EACH_TANGENT (t) {
-        if (!HAS_TX)
+        if (!HAS_TX && (doing & START))
             FOR_EACH_SCORE (g, e, slot, inner)
-                tangents[t][e] = 0;
+                s->tangents[t][e] = 0;
         if (HAS_TQ)
-            products[count++] = (score_product){tangents[t], &tile->tq[t], &k, false};
+            products[count++] = (score_product){s->tangents[t], &tile->tq[t], &k, false};
     }
 #if HAS_TK
     FOR_EACH_TANGENT (t) {
         tk[t] = KEY_ROWS(a, &tile->s, tk, SLOT_TK, t, j0, a->p->head_dim);
-        products[count++] = (score_product){tangents[t], &tile->q, &tk[t], HAS_TQ};
+        products[count++] = (score_product){s->tangents[t], &tile->q, &tk[t], HAS_TQ};
     }
 #endif
-    make_score_products(g, products, count);
+    if (doing & START)
+        start_score_products(g, products, count);
+    if (doing & FINISH)
+        finish_score_products(g, products, count);
+#if ENGINE_LOOKS_AHEAD
+    if (doing & FINISH_OLDER)
+        finish_older_score_products(g, products, count);
+#endif
+}
+
+/* Dot products to S and S', and in `top` the largest S of each slot, if it is larger than what is there. */
+static inline void score(const group *g, const query_tile *tile, const int j0, step_scores *s, lanes *top)
+{
     pair_rooms rooms;
     const pair_tile pairs = pair_tile_at(&tile->s, false, tile->first, j0);
     const rules r = rules_in_tile(g, &tile->r, &pairs, &rooms);
     const bool edge = !all_seen(&tile->s, tile->first, OUTER, j0, INNER);
     if (TAKES_PLAIN_COPY(edge))
-        apply_rules(g, tile, &r, j0, scores, tangents, top, false);
+        apply_rules(g, tile, &r, j0, s->scores, s->tangents, top, false);
     else
-        apply_rules(g, tile, &r, j0, scores, tangents, top, edge);
+        apply_rules(g, tile, &r, j0, s->scores, s->tangents, top, edge);
 }
 
 /* Raises the running maxima to `top`, where that is more than LAZY_RISE: up to it, exponentials do not leave their
@@ -179,39 +197,95 @@ static inline void exponentiate(const group *g, const query_tile *tile, const in
     }
 }
 
-/* One tile of keys. */
-static inline void step(const arguments *a, const group *g, const query_tile *tile, const int j0,
-                        const bool careful, running *run)
+/* A tile's dot products become its weights; keep is what the sums so far are to be multiplied by. */
+static inline void weigh(const group *g, const query_tile *tile, const int j0, const bool careful,
+                         step_scores *s, running *run, lanes *keep)
 {
-    step_scores held_here;
-    lanes *scores = held_here.scores, (*tangents)[SCORES] = held_here.tangents;
-    lanes top[OUTER_SLOTS], base[OUTER_SLOTS], keep[OUTER_SLOTS];
+    lanes top[OUTER_SLOTS], base[OUTER_SLOTS];
     FOR_EACH_SLOT (slot)
         top[slot] = run->maximum[slot];
-    score(a, g, tile, j0, scores, tangents, top);
+    score(g, tile, j0, s, top);
     raise_maxima(g, top, run, base, keep);
     if (TAKES_PLAIN_COPY(careful))
-        exponentiate(g, tile, j0, base, keep, run, scores, tangents, false);
+        exponentiate(g, tile, j0, base, keep, run, s->scores, s->tangents, false);
     else
-        exponentiate(g, tile, j0, base, keep, run, scores, tangents, careful);
+        exponentiate(g, tile, j0, base, keep, run, s->scores, s->tangents, careful);
+}
 
+/* The products of a tile's weights with values. */
+static inline void value_products(const arguments *a, const group *g, const query_tile *tile, const int j0,
+                                  const step_scores *s, const lanes *keep, running *run, const bool careful,
+                                  operand *weights, const int doing)
+{
     const view v = KEY_ROWS(a, &tile->s, v, SLOT_V, 0, j0, a->p->head_dim_v);
     view tv[TANGENT_ARRAY];
-    value_product products[1 + 2 * TANGENT_ARRAY] = {{run->output, HEAD_DIM_V_CLASS, keep, scores, &v}};
+    value_product products[1 + 2 * TANGENT_ARRAY] = {{run->output, HEAD_DIM_V_CLASS, keep, s->scores, &v}};
     int count = 1;
 #if HAS_TS
     FOR_EACH_TANGENT (t)
-        products[count++] = (value_product){run->tangent_output[t], HEAD_DIM_V_CLASS, keep, tangents[t], &v};
+        products[count++] =
+            (value_product){run->tangent_output[t], HEAD_DIM_V_CLASS, keep, s->tangents[t], &v};
 #endif
 #if HAS_TV
     FOR_EACH_TANGENT (t) {
         tv[t] = KEY_ROWS(a, &tile->s, tv, SLOT_TV, t, j0, a->p->head_dim_v);
-        products[count++] =
-            (value_product){run->tangent_output[t], HEAD_DIM_V_CLASS, HAS_TS ? 0 : keep, scores, &tv[t]};
+        products[count++] = (value_product){
+            run->tangent_output[t], HEAD_DIM_V_CLASS, HAS_TS ? 0 : keep, s->scores, &tv[t]};
     }
 #endif
-    add_value_products(g, products, count, careful);
+#if ENGINE_LOOKS_AHEAD
+    if (doing & HAND_OVER)
+        hand_over_list(g, products, count, weights);
+    if (doing & START && weights)
+        start_handed_products(g, products, count, weights);
+#endif
+    if (doing & START && !weights)
+        start_value_products(g, products, count, careful);
+    if (doing & FINISH)
+        finish_value_products(g, products, count);
 }
+
+/* One tile of keys. */
+static inline void step(const arguments *a, const group *g, const query_tile *tile, const int j0,
+                        const bool careful, running *run)
+{
+    step_scores s;
+    lanes keep[OUTER_SLOTS];
+    score_products(a, g, tile, j0, &s, START | FINISH);
+    weigh(g, tile, j0, careful, &s, run, keep);
+    value_products(a, g, tile, j0, &s, keep, run, careful, 0, START | FINISH);
+}
+
+#if ENGINE_LOOKS_AHEAD
+/* All tiles, each one's dot products on their way while the weights of the one before it meet their values. */
+static inline void step_ahead(const arguments *a, const group *g, const query_tile *tile, const range keys,
+                              running *run)
+{
+    int j0 = next_tile(g, &tile->r, false, tile->first, keys.begin, keys.end);
+    if (j0 >= keys.end)
+        return;
+    step_scores s;
+    operand weights[1 + 2 * TANGENT_ARRAY];
+    lanes keep[OUTER_SLOTS];
+    score_products(a, g, tile, j0, &s, START | FINISH);
+    weigh(g, tile, j0, false, &s, run, keep);
+    value_products(a, g, tile, j0, &s, keep, run, false, weights, HAND_OVER);
+    for (int next = next_tile(g, &tile->r, false, tile->first, j0 + INNER, keys.end); next < keys.end;
+         next = next_tile(g, &tile->r, false, tile->first, next + INNER, keys.end)) {
+        lanes next_keep[OUTER_SLOTS];
+        score_products(a, g, tile, next, &s, START);
+        value_products(a, g, tile, j0, &s, keep, run, false, weights, START);
+        score_products(a, g, tile, next, &s, FINISH_OLDER);
+        weigh(g, tile, next, false, &s, run, next_keep);
+        value_products(a, g, tile, j0, &s, keep, run, false, weights, FINISH);
+        value_products(a, g, tile, next, &s, next_keep, run, false, weights, HAND_OVER);
+        FOR_EACH_SLOT (slot)
+            keep[slot] = next_keep[slot];
+        j0 = next;
+    }
+    value_products(a, g, tile, j0, &s, keep, run, false, weights, START | FINISH);
+}
+#endif
 
 /* Sums become O, mu and O'. A row with nothing to attend to has l = 0 and stays 0; one whose every logit was -inf
  * (see logit_value) shows it, unless other parts of its keys are still to be looked at. */
@@ -350,8 +424,13 @@ static inline void attend(const arguments *a, const group *g, const query_tile *
 {
     const range keys = keys_of_part(a, tile);
     start(a, g, tile, run);
-    FOR_EACH_INNER_TILE (g, j0, &tile->r, false, tile->first, keys)
-        step(a, g, tile, j0, careful, run);
+#if ENGINE_LOOKS_AHEAD
+    if (!careful)
+        step_ahead(a, g, tile, keys, run);
+    else
+#endif
+        FOR_EACH_INNER_TILE (g, j0, &tile->r, false, tile->first, keys)
+            step(a, g, tile, j0, careful, run);
     let_go(g);
     finish(g, !a->lse_parts, run);
 }

@@ -39,12 +39,17 @@ static inline long outer_tiles(const arguments *a, const bool keys_outer, const 
     return a->cu_seqlens_q ? heads * (tiles + a->p->batch + 2) : (long)a->p->batch * heads * tiles;
 }
 
+/* Tiles with more to do come first where queries see only keys before them, so that none is left for the end. */
 static inline place place_of(const arguments *a, const long tile, const bool keys_outer, const int heads)
 {
     if (a->cu_seqlens_q)
         return place_in_packed(a, tile, keys_outer, heads);
     const long tiles = ((long)(keys_outer ? a->p->keys : a->p->queries) + OUTER - 1) / OUTER;
-    const place at = {(int)(tile / tiles / heads), (int)(tile / tiles % heads), (int)(tile % tiles) * OUTER};
+    const int together = keys_outer ? 1 : a->p->heads_together;
+    const int first_head = (int)(tile / tiles / together) * together;
+    const int mixed = min(together, a->p->batch * heads - first_head);
+    const int n = (int)(tile - first_head * tiles), head = first_head + n % mixed, row = n / mixed;
+    const place at = {head / heads, head % heads, (keys_outer ? row : (int)tiles - 1 - row) * OUTER};
     return at;
 }
 

@@ -119,6 +119,7 @@ struct attention_params {
     PARAMS_ULONG dropout_seed, dropout_offset; /* Philox4x32-10 key and counter */
     PARAMS_UINT dropout_threshold;             /* keep a word >= floor(p 2^32) */
     int splits;          /* parts of the keys in attention_forward, put together again by attention_combine */
+    int heads_together;  /* heads whose tiles of queries are mixed, the last rows of all first */
     int slices;          /* of the keys of a head, in attention_backward_at_once */
     float dropout_scale; /* 1 / (1 - p) */
     PARAMS_ULONG dropout_scale_f64;

@@ -82,17 +82,32 @@ static inline void start_score_products(const group *g, const score_product *pro
     }
 }
 
+static inline void give_back_inner_of_scores(const group *g, const score_product *products, const int count)
+{
+    UNROLL_FOR (int n = 0; n < count; n++) {
+        IS_KNOWN(products, inner, n);
+        if (!known)
+            give_back_inner(g);
+    }
+}
+
 static inline void finish_score_products(const group *g, const score_product *products, const int count)
 {
     if (g->role != MULTIPLIES)
         return;
     UNROLL_FOR (int n = 0; n < count; n++)
         WGMMA_NAME(wait, INNER)(products[n].sum);
-    UNROLL_FOR (int n = 0; n < count; n++) {
-        IS_KNOWN(products, inner, n);
-        if (!known)
-            give_back_inner(g);
-    }
+    give_back_inner_of_scores(g, products, count);
+}
+
+/* The same while one list that was started later may go on. */
+static inline void finish_older_score_products(const group *g, const score_product *products, const int count)
+{
+    if (g->role != MULTIPLIES)
+        return;
+    UNROLL_FOR (int n = 0; n < count; n++)
+        WGMMA_NAME(wait_older, INNER)(products[n].sum);
+    give_back_inner_of_scores(g, products, count);
 }
 
 /* Weights as the left side of a product: pairs of neighbours, as wgmma has its A in registers. */
@@ -116,18 +131,22 @@ static inline void rescale(const group *g, lanes *output, const int dim_class, c
             output[e] *= keep[slot];
 }
 
-static inline void start_value_products(const group *g, const value_product *products, const int count,
-                                        const bool careful)
+static inline void hand_over_list(const group *g, const value_product *products, const int count,
+                                  operand *weights)
 {
-    uint inner[2 * TANGENTS + 1];
-    operand weights[2 * TANGENTS + 1];
-    if (g->role == MULTIPLIES) {
+    if (g->role == MULTIPLIES)
         UNROLL_FOR (int n = 0; n < count; n++)
             weights[n] = hand_over(products[n].weights);
-        UNROLL_FOR (int n = 0; n < count; n++)
+}
+
+static inline void start_handed_products(const group *g, const value_product *products, const int count,
+                                         const operand *weights)
+{
+    uint inner[2 * TANGENTS + 1];
+    if (g->role == MULTIPLIES) {
+        UNROLL_FOR (int n = 0; n < count; n++) {
             if (products[n].keep)
                 rescale(g, products[n].output, HEAD_DIM_V_CLASS, products[n].keep);
-        UNROLL_FOR (int n = 0; n < count; n++) {
             IS_KNOWN(products, rows, n);
             if (!known)
                 inner[n] = next_inner(g);
@@ -135,26 +154,36 @@ static inline void start_value_products(const group *g, const value_product *pro
                 if (products[m].rows == products[n].rows)
                     inner[n] = inner[m];
         }
-        take_turn(g);
+        if (TAKES_TURNS == 2)
+            take_turn(g);
         wgmma_begin();
     }
-    UNROLL_FOR (int n = 0; n < count; n++) {
-        const value_product *product = &products[n];
+    UNROLL_FOR (int n = 0; n < count; n++)
         if (g->role == LOADS) {
             IS_KNOWN(products, rows, n);
             if (!known)
-                load_inner(g, product->rows, PIECES(HEAD_DIM_V_CLASS));
-        } else if (g->role == ALONE) {
-            multiply_values_alone(g, product->output, product->dim_class, product->keep, product->weights,
-                                  product->rows, careful);
+                load_inner(g, products[n].rows, PIECES(HEAD_DIM_V_CLASS));
         } else {
             const ulong b = values_descriptor(inner[n], PIECE_BYTES(INNER));
             UNROLL_FOR (int k = 0; k < INNER / 16; k++)
-                WGMMA_NAME(values, HEAD_DIM_V_CLASS)(product->output, weights[n].pairs + 4 * k, b + 128 * k);
+                WGMMA_NAME(values, HEAD_DIM_V_CLASS)(products[n].output, weights[n].pairs + 4 * k, b + 128 * k);
         }
-    }
     if (g->role == MULTIPLIES)
         wgmma_commit();
+}
+
+static inline void start_value_products(const group *g, const value_product *products, const int count,
+                                        const bool careful)
+{
+    if (g->role == ALONE) {
+        UNROLL_FOR (int n = 0; n < count; n++)
+            multiply_values_alone(g, products[n].output, products[n].dim_class, products[n].keep,
+                                  products[n].weights, products[n].rows, careful);
+    } else {
+        operand weights[2 * TANGENTS + 1];
+        hand_over_list(g, products, count, weights);
+        start_handed_products(g, products, count, weights);
+    }
 }
 
 static inline void finish_value_products(const group *g, const value_product *products, const int count)

@@ -130,19 +130,22 @@ static inline uint pack_pair(const float low, const float high)
  * names one by one, so there is a function for each n:
  *     wgmma_rows_N     sum (+)= A B^T: both in shared memory, rows along the depth
  *     wgmma_values_N   sum += A B: A from registers, B's rows across the depth
- *     wgmma_wait_N     all are done; from here on the accumulators may be read
+ *     wgmma_wait_N     all are done: from here on the accumulators may be read
+ *     wgmma_wait_older_N   all but those committed last are
  */
 #define REGISTERS_4(x, i) "+f"((x)[i]), "+f"((x)[(i) + 1]), "+f"((x)[(i) + 2]), "+f"((x)[(i) + 3])
 #define REGISTERS_16(x, i)                                                                                   \
     REGISTERS_4(x, i), REGISTERS_4(x, (i) + 4), REGISTERS_4(x, (i) + 8), REGISTERS_4(x, (i) + 12)
 #define REGISTERS_32(x, i) REGISTERS_16(x, i), REGISTERS_16(x, (i) + 16)
+#define REGISTERS_40(x, i) REGISTERS_32(x, i), REGISTERS_4(x, (i) + 32), REGISTERS_4(x, (i) + 36)
 #define REGISTERS_48(x, i) REGISTERS_32(x, i), REGISTERS_16(x, (i) + 32)
 #define REGISTERS_64(x, i) REGISTERS_32(x, i), REGISTERS_32(x, (i) + 32)
 #define REGISTERS_128(x, i) REGISTERS_64(x, i), REGISTERS_64(x, (i) + 64)
 
 #define PLACES_16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
 #define PLACES_32 PLACES_16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
-#define PLACES_48 PLACES_32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
+#define PLACES_40 PLACES_32 ",%32,%33,%34,%35,%36,%37,%38,%39"
+#define PLACES_48 PLACES_40 ",%40,%41,%42,%43,%44,%45,%46,%47"
 #define PLACES_64 PLACES_48 ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
 #define PLACES_80 PLACES_64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
 #define PLACES_96 PLACES_80 ",%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
@@ -173,9 +176,14 @@ static inline uint pack_pair(const float low, const float high)
     static inline void wgmma_wait_##n(float *sum)                                                            \
     {                                                                                                        \
         asm volatile("//@wgmma.wait_group.sync.aligned 0;" : REGISTERS_##registers(sum, 0)::"memory");       \
+    }                                                                                                        \
+    static inline void wgmma_wait_older_##n(float *sum)                                                      \
+    {                                                                                                        \
+        asm volatile("//@wgmma.wait_group.sync.aligned 1;" : REGISTERS_##registers(sum, 0)::"memory");       \
     }
 DEFINE_WGMMA(32, 16, "%16", "%17", "%18", "%19", "%20")
 DEFINE_WGMMA(64, 32, "%32", "%33", "%34", "%35", "%36")
+DEFINE_WGMMA(80, 40, "%40", "%41", "%42", "%43", "%44")
 DEFINE_WGMMA(96, 48, "%48", "%49", "%50", "%51", "%52")
 DEFINE_WGMMA(128, 64, "%64", "%65", "%66", "%67", "%68")
 DEFINE_WGMMA(256, 128, "%128", "%129", "%130", "%131", "%132")

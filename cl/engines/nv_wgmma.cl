@@ -30,7 +30,7 @@
 #define RING 4 /* inner tiles in local memory */
 #endif
 #ifndef TAKES_TURNS
-#define TAKES_TURNS 1 /* one warpgroup uses the matrix units while the others do arithmetic */
+#define TAKES_TURNS 2 /* warpgroups at the matrix units: 1 with scores, 2 from values to the next scores, one by one */
 #endif
 
 #define OUTER (64 * WARPGROUPS)
@@ -42,16 +42,18 @@
 #define UNROLL_LIST_FOR UNROLL_FOR
 #define ENGINE_SPLITS_PLAIN_TILES 1
 #define ENGINE_IS_CAREFUL_APART 1
+#ifndef ENGINE_LOOKS_AHEAD
+#define ENGINE_LOOKS_AHEAD (TANGENTS == 0) /* with tangents, scores of two tiles leave no registers */
+#endif
 #define LAZY_RISE 5.54f /* ln 2^8 */
 
 /* Registers a work-item, of the 65536 of a compute unit. */
 #if WARPGROUPS == 2
-#define LOADER_REGISTERS 40
-#define MULTIPLIER_REGISTERS 232
+#define MULTIPLIER_REGISTERS 240
 #else
-#define LOADER_REGISTERS 32
 #define MULTIPLIER_REGISTERS 160
 #endif
+#define LOADER_REGISTERS 32
 
 /* Local memory: held tiles, the ring, barriers. Rows lie in pieces of 64 elements (128 bytes), a piece of all rows
  * after the other. */
@@ -166,7 +168,7 @@ static inline void advance(const group *g)
     g->at->parity ^= g->at->next == 0;
 }
 
-/* ---- turns at the matrix units: from the products with values to those with the next inner tile ---- */
+/* ---- turns at the matrix units: one warpgroup uses them while the others do arithmetic ---- */
 
 static inline void take_turn(const group *g)
 {

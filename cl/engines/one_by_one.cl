@@ -5,6 +5,7 @@
  * registers to fill unrolls it). What is started is done.
  */
 #define ENGINE_IS_CAREFUL_APART 0
+#define ENGINE_LOOKS_AHEAD 0
 #define LAZY_RISE 0
 
 #define FOR_EACH_TILE(function, a, tiles)                                                                    \

@@ -113,7 +113,7 @@ static void define(struct clattn_program_spec *spec, const struct clattn_tile *t
     clattn_spec_define(spec, "INNER", tile->inner);
     clattn_spec_define(spec, "WARPGROUPS", tile->outer / 64);
     clattn_spec_define(spec, "RING", tile->slice);
-    clattn_spec_define(spec, "TAKES_TURNS", tile->outer == 128);
+    clattn_spec_define(spec, "TAKES_TURNS", tile->outer == 128 ? 2 : 0);
 }
 
 const struct clattn_engine clattn_engine_nv_wgmma = {
