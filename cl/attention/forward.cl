@@ -77,18 +77,17 @@ static inline void start(const arguments *a, const group *g, const query_tile *t
 
 /* Dot products to S, -inf where a pair does not attend, and S', there 0; `top` rises to the largest S of each slot. */
 static inline void apply_rules(const group *g, const query_tile *tile, const rules *r, const int j0,
-                               lanes *scores, lanes tangents[TANGENT_ARRAY][SCORES], lanes *top,
-                               const bool edge)
+                               step_scores *s, lanes *top, const bool edge)
 {
     FOR_EACH_SCORE (g, e, slot, inner) {
         const pair at = pair_of(r, tile->first + outer_row(g, slot), TO_ILANES(j0 + inner), e, edge);
-        const logit z = logit_of(r, scores[e], &at);
-        scores[e] = z.attends ? logit_value(&z) : TO_LANES(-INFINITY);
-        top[slot] = MAXIMUM(top[slot], scores[e]);
+        const logit z = logit_of(r, s->scores[e], &at);
+        s->scores[e] = z.attends ? logit_value(&z) : TO_LANES(-INFINITY);
+        top[slot] = MAXIMUM(top[slot], s->scores[e]);
 #if HAS_TS
         FOR_EACH_TANGENT (t) {
-            const lanes tangent = logit_tangent(r, &z, t, tangents[t][e], &at);
-            tangents[t][e] = z.attends ? tangent : TO_LANES(0);
+            const lanes tangent = logit_tangent(r, &z, t, s->tangents[t][e], &at);
+            s->tangents[t][e] = z.attends ? tangent : TO_LANES(0);
         }
 #endif
     }
@@ -109,9 +108,10 @@ static inline void score_products(const arguments *a, const group *g, const quer
     score_product products[1 + 2 * TANGENT_ARRAY] = {{s->scores, &tile->q, &k, false}};
     int count = 1;
     FOR_EACH_TANGENT (t) {
-        if (!HAS_TX && (doing & START))
+        if (!HAS_TX && (doing & START)) {
             FOR_EACH_SCORE (g, e, slot, inner)
                 s->tangents[t][e] = 0;
+        }
         if (HAS_TQ)
             products[count++] = (score_product){s->tangents[t], &tile->tq[t], &k, false};
     }
@@ -139,9 +139,9 @@ static inline void score(const group *g, const query_tile *tile, const int j0, s
     const rules r = rules_in_tile(g, &tile->r, &pairs, &rooms);
     const bool edge = !all_seen(&tile->s, tile->first, OUTER, j0, INNER);
     if (TAKES_PLAIN_COPY(edge))
-        apply_rules(g, tile, &r, j0, s->scores, s->tangents, top, false);
+        apply_rules(g, tile, &r, j0, s, top, false);
     else
-        apply_rules(g, tile, &r, j0, s->scores, s->tangents, top, edge);
+        apply_rules(g, tile, &r, j0, s, top, edge);
 }
 
 /* Raises the running maxima to `top`, where that is more than LAZY_RISE: up to it, exponentials do not leave their
@@ -168,8 +168,7 @@ static inline lanes dropout_at(const query_tile *tile, const group *g, const int
 /* Scores become Z p with p = exp(S - m), tangents Z p S'; the sums of p and p S' go to l and r. Each tile is summed
  * from zero. */
 static inline void exponentiate(const group *g, const query_tile *tile, const int j0, const lanes *base,
-                                const lanes *keep, running *run, lanes *scores,
-                                lanes tangents[TANGENT_ARRAY][SCORES], const bool careful)
+                                const lanes *keep, running *run, step_scores *s, const bool careful)
 {
     lanes sum[OUTER_SLOTS], tangent_sum[TANGENT_ARRAY][OUTER_SLOTS];
     FOR_EACH_SLOT (slot) {
@@ -178,15 +177,15 @@ static inline void exponentiate(const group *g, const query_tile *tile, const in
             tangent_sum[t][slot] = 0;
     }
     FOR_EACH_SCORE (g, e, slot, inner) {
-        const ilanes attends = scores[e] != -INFINITY;
-        const lanes p = EXP_ABOVE(scores[e], base[slot]);
+        const ilanes attends = s->scores[e] != -INFINITY;
+        const lanes p = EXP_ABOVE(s->scores[e], base[slot]);
         const lanes z = dropout_at(tile, g, slot, j0 + inner, e);
         sum[slot] += p;
-        scores[e] = marked(z * p, attends, careful);
+        s->scores[e] = marked(z * p, attends, careful);
         FOR_EACH_TANGENT (t) {
-            const lanes weight = p * tangents[t][e];
+            const lanes weight = p * s->tangents[t][e];
             tangent_sum[t][slot] += weight;
-            tangents[t][e] = marked(z * weight, attends, careful);
+            s->tangents[t][e] = marked(z * weight, attends, careful);
         }
     }
     FOR_EACH_SLOT (slot) {
@@ -207,9 +206,9 @@ static inline void weigh(const group *g, const query_tile *tile, const int j0, c
     score(g, tile, j0, s, top);
     raise_maxima(g, top, run, base, keep);
     if (TAKES_PLAIN_COPY(careful))
-        exponentiate(g, tile, j0, base, keep, run, s->scores, s->tangents, false);
+        exponentiate(g, tile, j0, base, keep, run, s, false);
     else
-        exponentiate(g, tile, j0, base, keep, run, s->scores, s->tangents, careful);
+        exponentiate(g, tile, j0, base, keep, run, s, careful);
 }
 
 /* The products of a tile's weights with values. */

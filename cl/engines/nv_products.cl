@@ -126,9 +126,10 @@ static inline operand hand_over(const lanes *weights)
 /* Rows are rescaled seldom: a warp that has none to rescale goes on. */
 static inline void rescale(const group *g, lanes *output, const int dim_class, const lanes *keep)
 {
-    if (warp_any(keep[0] != 1 || keep[1] != 1))
+    if (warp_any(keep[0] != 1 || keep[1] != 1)) {
         FOR_EACH_OUTPUT (g, e, slot, d, dim_class)
             output[e] *= keep[slot];
+    }
 }
 
 static inline void hand_over_list(const group *g, const value_product *products, const int count,
