@@ -535,6 +535,7 @@ clattn_status clattn_plan_operation(struct clattn_plan *plan)
 {
     for (int slot = 0; slot < SLOT_COUNT; slot++)
         plan->scratch_at[slot] = -1;
+    plan->workspace_bytes = 0;
     plan->slices = plan->splits = 1;
     const int tangents = (int)plan->problem.tangents;
     switch (plan->operation) {

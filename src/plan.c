@@ -83,11 +83,42 @@ static clattn_status create_params(struct clattn_plan *plan)
     return clattn_from_cl(error, "clCreateBuffer");
 }
 
+static void release_launches(struct clattn_plan *plan)
+{
+    for (int i = 0; i < plan->launch_count; i++)
+        clReleaseKernel(plan->launches[i].kernel);
+    free(plan->launches);
+    plan->launches = NULL;
+    plan->launch_count = 0;
+}
+
+/* True if a driver's word on an engine's programs is no reason to fail: the next engine asks less of it. */
+static bool may_be_refused(const struct clattn_plan *plan, clattn_status status)
+{
+    return status == CLATTN_BUILD_ERROR && plan->engine->is_ptx_for_sm_90a && !plan->problem.engine;
+}
+
 static clattn_status make(struct clattn_plan *plan)
 {
-    CLATTN_TRY(clattn_engine_choose(&plan->context->device, plan->operation, &plan->problem, &plan->engine,
-                                    plan->reason, sizeof plan->reason));
-    CLATTN_TRY(clattn_plan_operation(plan));
+    char refusal[160] = "";
+    const struct clattn_engine *refused = NULL;
+    clattn_status status;
+    do {
+        CLATTN_TRY(clattn_engine_choose(&plan->context->device, plan->operation, &plan->problem, refused,
+                                        &plan->engine, plan->reason, sizeof plan->reason));
+        status = clattn_plan_operation(plan);
+        refused = may_be_refused(plan, status) ? plan->engine : NULL;
+        if (refused) {
+            snprintf(refusal, sizeof refusal, "not %s: %.120s", refused->name, clattn_message());
+            release_launches(plan);
+        }
+    } while (refused);
+    CLATTN_TRY(status);
+    if (*refusal) {
+        char reason[sizeof plan->reason];
+        snprintf(reason, sizeof reason, "%.150s; %.100s", refusal, plan->reason);
+        memcpy(plan->reason, reason, sizeof reason);
+    }
     return create_params(plan);
 }
 
@@ -123,9 +154,7 @@ void clattn_plan_release(clattn_plan *plan)
 {
     if (!plan)
         return;
-    for (int i = 0; i < plan->launch_count; i++)
-        clReleaseKernel(plan->launches[i].kernel);
-    free(plan->launches);
+    release_launches(plan);
     if (plan->params)
         clReleaseMemObject(plan->params);
     pthread_mutex_destroy(&plan->lock);

@@ -235,10 +235,9 @@ static clattn_status rebuild_for_sm_90a(clattn_context *context, const struct cl
     if (error != CL_SUCCESS)
         return build_failure(context, spec, rebuilt, error);
     char *log = read_log(context, rebuilt);
-    if (log)
-        clattn_ptx_note(log, note, size);
+    const bool sound = !log || clattn_ptx_is_sound(log, note, size);
     free(log);
-    return CLATTN_SUCCESS;
+    return sound ? CLATTN_SUCCESS : clattn_fail(CLATTN_BUILD_ERROR, "%s: %s", context->device.name, note);
 }
 
 /* An entry with its own copy of what the spec borrows from the caller, and no program yet. */

@@ -1,7 +1,6 @@
 /* PTX text: marks taken out, the target raised, registers bound at entry; and what a build log says of the result. */
 #include "ptx.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,23 +52,50 @@ char *clattn_ptx_for_sm_90a(const char *text)
     return patched;
 }
 
-void clattn_ptx_note(const char *log, char *note, size_t size)
+/* ptxas numbers what it says of wgmma and setmaxnreg. */
+static const struct {
+    const char *code;
+    bool is_sound;
+    const char *meaning;
+} remarks[] = {
+    {"(C7507)", false, "registers cannot move between warpgroups"},
+    {"(C7508)", false, "registers cannot move between warpgroups"},
+    {"(C7510)", false, "functions are left to be called"},
+    {"(C7520)", false, "matrix instructions depend on a branch"},
+    {"(C7511)", true, "matrix instructions wait for each other"},
+    {"(C7512)", true, "matrix instructions wait for each other"},
+    {"(C7513)", true, "matrix instructions wait for each other"},
+    {"(C7514)", true, "matrix instructions wait for each other"},
+    {"(C7515)", true, "matrix instructions wait for each other"},
+    {"(C7516)", true, "matrix instructions wait for each other"},
+    {"(C7517)", true, "matrix instructions wait for each other"},
+    {"(C7518)", true, "matrix instructions wait for each other"},
+};
+
+static long spilled_bytes(const char *log)
 {
-    note[0] = 0;
-    /* C7510 .. C7518: wgmma serialised, for one reason or another */
-    for (const char *at = strstr(log, "(C751"); at; at = strstr(at + 1, "(C751"))
-        if (at[5] >= '0' && at[5] <= '8') {
-            snprintf(note, size, "matrix instructions wait for each other (%.5s)", at + 1);
-            return;
-        }
-    for (const char *at = strstr(log, "bytes spill stores"); at; at = strstr(at + 1, "bytes spill stores")) {
-        const char *number = at - 1;
+    static const char words[] = " bytes spill stores";
+    long most = 0;
+    for (const char *at = strstr(log, words); at; at = strstr(at + 1, words)) {
+        const char *number = at;
         while (number > log && number[-1] >= '0' && number[-1] <= '9')
             number--;
         const long bytes = strtol(number, NULL, 10);
-        if (bytes > 0) {
-            snprintf(note, size, "%ld bytes of registers are spilled", bytes);
-            return;
-        }
+        most = bytes > most ? bytes : most;
     }
+    return most;
+}
+
+bool clattn_ptx_is_sound(const char *log, char *note, size_t size)
+{
+    note[0] = 0;
+    for (size_t i = 0; i < sizeof remarks / sizeof *remarks; i++)
+        if (strstr(log, remarks[i].code)) {
+            snprintf(note, size, "%s %s", remarks[i].meaning, remarks[i].code);
+            return remarks[i].is_sound;
+        }
+    const long spilled = spilled_bytes(log);
+    if (spilled > 0)
+        snprintf(note, size, "%ld bytes of registers are spilled", spilled);
+    return true;
 }

@@ -2,6 +2,7 @@
 #ifndef CLATTN_PTX_H
 #define CLATTN_PTX_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /*
@@ -12,8 +13,13 @@
  */
 char *clattn_ptx_for_sm_90a(const char *text);
 
-/* Writes to `note`, of `size` bytes, what in a build log says that matrix instructions wait for each other or that
- * registers are spilled; an empty string if nothing does. */
-void clattn_ptx_note(const char *log, char *note, size_t size);
+/*
+ * What a build log says of the result. False if the program must not run: where
+ * registers do not move between warpgroups as it says, or functions are left to
+ * be called, it may wait for ever. `note`, of `size` bytes, gets a line on that,
+ * or on what costs speed: matrix instructions that wait for each other,
+ * registers that are spilled; or an empty string.
+ */
+bool clattn_ptx_is_sound(const char *log, char *note, size_t size);
 
 #endif

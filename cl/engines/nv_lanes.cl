@@ -2,6 +2,9 @@
  * Numbers of engines for NVIDIA GPUs, ahead of common/scalar_lanes.cl: the
  * exponential as one instruction of base 2, and what saves one beside it.
  */
+/* The driver inlines by size; wgmma in a function that is called would be waited for one by one. */
+#define inline inline __attribute__((always_inline))
+
 #define LOG2_E 1.44269504f
 
 static inline float exp2_approximately(const float x)

@@ -47,10 +47,11 @@ struct clattn_engine {
 /* In order of merit; NULL past the end. */
 const struct clattn_engine *clattn_engine_at(int index);
 
-/* The engine that a problem asks for or the best that takes it. `reason` gets a line on those passed over. */
+/* The engine that a problem asks for or the best that takes it, of all or of those behind `after` in merit. `reason`
+ * gets a line on those passed over. */
 clattn_status clattn_engine_choose(const clattn_device_info *device, clattn_operation operation,
-                                   const clattn_problem *problem, const struct clattn_engine **engine,
-                                   char *reason, size_t size);
+                                   const clattn_problem *problem, const struct clattn_engine *after,
+                                   const struct clattn_engine **engine, char *reason, size_t size);
 
 /* What holds for every engine whose sums are plain OpenCL C: f64 needs cl_khr_fp64, head dims have a largest class. */
 bool clattn_engine_supports_portably(const clattn_device_info *device, clattn_operation operation,

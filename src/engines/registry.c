@@ -77,13 +77,16 @@ static clattn_status choose_by_name(const clattn_device_info *device, clattn_ope
 }
 
 clattn_status clattn_engine_choose(const clattn_device_info *device, clattn_operation operation,
-                                   const clattn_problem *problem, const struct clattn_engine **engine,
-                                   char *reason, size_t size)
+                                   const clattn_problem *problem, const struct clattn_engine *after,
+                                   const struct clattn_engine **engine, char *reason, size_t size)
 {
     reason[0] = 0;
     if (problem->engine)
         return choose_by_name(device, operation, problem, engine, reason, size);
-    for (int i = 0; i < ENGINE_COUNT; i++) {
+    int first = 0;
+    while (after && engines[first++] != after)
+        ;
+    for (int i = first; i < ENGINE_COUNT; i++) {
         char why[160];
         if (engines[i]->supports(device, operation, problem, why, sizeof why)) {
             *engine = engines[i];
@@ -92,7 +95,7 @@ clattn_status clattn_engine_choose(const clattn_device_info *device, clattn_oper
             return CLATTN_SUCCESS;
         }
         const size_t used = strlen(reason);
-        snprintf(reason + used, size - used, "%snot %s: %s", i ? "; " : "", engines[i]->name, why);
+        snprintf(reason + used, size - used, "%snot %s: %s", used ? "; " : "", engines[i]->name, why);
     }
     return clattn_fail(CLATTN_UNSUPPORTED, "no engine takes this problem on %s: %s", device->name, reason);
 }
