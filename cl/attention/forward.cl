@@ -2,7 +2,7 @@
  * Forward attention with any number of tangents, one pass over the keys.
  * Written in an engine's words; knows no device.
  *
- * Per row, with the running maximum m and p = exp(S - m):
+ * Per row, with m the running maximum (or a little less) and p = exp(S - m):
  *     l = sum p        r = sum p S'
  *     A = sum p V      G = sum p S' V + p V'
  * all rescaled by exp(m_old - m_new) when m grows. At the end
@@ -20,7 +20,7 @@ typedef struct {
 } query_tile;
 
 typedef struct {
-    lanes maximum[OUTER_SLOTS];
+    lanes base[OUTER_SLOTS]; /* m */
     lanes sum[OUTER_SLOTS];
     lanes tangent_sum[TANGENT_ARRAY][OUTER_SLOTS];
     lanes output[OUTPUTS(HEAD_DIM_V_CLASS)];
@@ -64,7 +64,7 @@ static inline void start(const arguments *a, const group *g, const query_tile *t
     const real sink = has_sink ? a->sink[tile->s.h] : (real)-INFINITY;
     const bool counts = owns_slots(g) && sink != -INFINITY;
     FOR_EACH_SLOT (slot) {
-        run->maximum[slot] = sink;
+        run->base[slot] = sink;
         run->sum[slot] = TO_LANES(counts ? 1 : 0);
         FOR_EACH_TANGENT (t)
             run->tangent_sum[t][slot] =
@@ -144,17 +144,22 @@ static inline void score(const group *g, const query_tile *tile, const int j0, s
         apply_rules(g, tile, &r, j0, s, top, edge);
 }
 
-/* Raises the running maxima to `top`, where that is more than LAZY_RISE: up to it, exponentials do not leave their
- * range. base is what to subtract from scores, keep what the sums so far are to be multiplied by. */
-static inline void raise_maxima(const group *g, lanes *top, running *run, lanes *base, lanes *keep)
+/*
+ * Raises the rows' bases to BASE_BELOW under `top`, where that is more than
+ * LAZY_RISE: as long as exponentials do not leave their range, any base will
+ * do. base is what to subtract from scores, keep what the sums so far are to be
+ * multiplied by.
+ */
+static inline void raise_bases(const group *g, lanes *top, running *run, lanes *base, lanes *keep)
 {
     reduce_maximum(g, top);
     FOR_EACH_SLOT (slot) {
-        const lanes was = run->maximum[slot], now = top[slot] > was + LAZY_RISE ? top[slot] : was;
+        const lanes was = run->base[slot];
+        const lanes now = top[slot] > was + (BASE_BELOW + LAZY_RISE) ? top[slot] - BASE_BELOW : was;
         const lanes from = now == -INFINITY ? TO_LANES(0) : now;
         keep[slot] = EXP(was - from);
         base[slot] = EXP_BASE(from);
-        run->maximum[slot] = now;
+        run->base[slot] = now;
     }
 }
 
@@ -202,9 +207,9 @@ static inline void weigh(const group *g, const query_tile *tile, const int j0, c
 {
     lanes top[OUTER_SLOTS], base[OUTER_SLOTS];
     FOR_EACH_SLOT (slot)
-        top[slot] = run->maximum[slot];
+        top[slot] = run->base[slot];
     score(g, tile, j0, s, top);
-    raise_maxima(g, top, run, base, keep);
+    raise_bases(g, top, run, base, keep);
     if (TAKES_PLAIN_COPY(careful))
         exponentiate(g, tile, j0, base, keep, run, s, false);
     else
@@ -295,7 +300,7 @@ static inline void finish(const group *g, const bool whole, running *run)
         reduce_sum(g, run->tangent_sum[t]);
     lanes inverse[OUTER_SLOTS];
     FOR_EACH_SLOT (slot) {
-        run->sum[slot] = run->maximum[slot] == -REAL_MAX ? TO_LANES(whole ? NAN : 1) : run->sum[slot];
+        run->sum[slot] = run->base[slot] == -REAL_MAX ? TO_LANES(whole ? NAN : 1) : run->sum[slot];
         inverse[slot] = run->sum[slot] == 0 ? TO_LANES(0) : 1 / run->sum[slot];
         FOR_EACH_TANGENT (t)
             run->tangent_sum[t][slot] *= inverse[slot];
@@ -399,9 +404,9 @@ static inline void store_sums(const arguments *a, const group *g, const query_ti
     FOR_EACH_SLOT (slot) {
         const ilanes row = outer_row(g, slot) + tile->first;
         const lanes log_sum = log(run->sum[slot]);
-        const lanes lse = run->maximum[slot] + log_sum;
+        const lanes lse = run->base[slot] + log_sum;
         /* what lse lost, so that lse + low is m + log l; an empty row has lost nothing */
-        const lanes low = run->sum[slot] == 0 ? TO_LANES(0) : run->maximum[slot] - lse + log_sum;
+        const lanes low = run->sum[slot] == 0 ? TO_LANES(0) : run->base[slot] - lse + log_sum;
         store_stat(a, tile, parts ? a->lse_parts : a->lse, parts ? tile->split : 0, row, lse);
         store_stat(a, tile, parts ? a->lse_low_parts : a->lse_low, parts ? tile->split : 0, row, low);
         FOR_EACH_TANGENT (t)

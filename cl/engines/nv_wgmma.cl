@@ -45,7 +45,15 @@
 #ifndef ENGINE_LOOKS_AHEAD
 #define ENGINE_LOOKS_AHEAD (TANGENTS == 0) /* with tangents, scores of two tiles leave no registers */
 #endif
+/* Weights are rounded to the type of the matrices: under f16 they, and weights times tangents, use more of its range if
+ * the largest is 2^6 and not 1. */
+#if IN_TYPE == TYPE_F16
+#define BASE_BELOW 4.16f
+#define LAZY_RISE 2.77f /* ln 2^4: rows are rescaled when their maximum has grown by this */
+#else
+#define BASE_BELOW 0
 #define LAZY_RISE 5.54f /* ln 2^8 */
+#endif
 
 /* Registers a work-item, of the 65536 of a compute unit. */
 #if WARPGROUPS == 2

@@ -6,6 +6,7 @@
  */
 #define ENGINE_IS_CAREFUL_APART 0
 #define ENGINE_LOOKS_AHEAD 0
+#define BASE_BELOW 0
 #define LAZY_RISE 0
 
 #define FOR_EACH_TILE(function, a, tiles)                                                                    \
