@@ -75,14 +75,18 @@ static inline void start(const arguments *a, const group *g, const query_tile *t
         clear_outputs(g, run->tangent_output[t], HEAD_DIM_V_CLASS);
 }
 
-/* Dot products to S, -inf where a pair does not attend, and S', there 0; `top` rises to the largest S of each slot. */
+/* Dot products to S, -inf where a pair does not attend, and S', there 0; `top` rises to the largest S of each slot.
+ * Where all pairs attend, a logit of -inf needs no place of its own: its row is told by `top`. */
 static inline void apply_rules(const group *g, const query_tile *tile, const rules *r, const int j0,
-                               step_scores *s, lanes *top, const bool edge)
+                               step_scores *s, lanes *top, const bool edge, const bool all_attend)
 {
+    if (all_attend)
+        FOR_EACH_SLOT (slot)
+            top[slot] = MAXIMUM(TO_LANES(-REAL_MAX), top[slot]);
     FOR_EACH_SCORE (g, e, slot, inner) {
         const pair at = pair_of(r, tile->first + outer_row(g, slot), TO_ILANES(j0 + inner), e, edge);
         const logit z = logit_of(r, s->scores[e], &at);
-        s->scores[e] = z.attends ? logit_value(&z) : TO_LANES(-INFINITY);
+        s->scores[e] = all_attend ? z.value : z.attends ? logit_value(&z) : TO_LANES(-INFINITY);
         top[slot] = MAXIMUM(top[slot], s->scores[e]);
 #if HAS_TS
         FOR_EACH_TANGENT (t) {
@@ -132,16 +136,17 @@ static inline void score_products(const arguments *a, const group *g, const quer
 }
 
 /* Dot products to S and S', and in `top` the largest S of each slot, if it is larger than what is there. */
-static inline void score(const group *g, const query_tile *tile, const int j0, step_scores *s, lanes *top)
+static inline void score(const group *g, const query_tile *tile, const int j0, const bool careful,
+                         step_scores *s, lanes *top)
 {
     pair_rooms rooms;
     const pair_tile pairs = pair_tile_at(&tile->s, false, tile->first, j0);
     const rules r = rules_in_tile(g, &tile->r, &pairs, &rooms);
     const bool edge = !all_seen(&tile->s, tile->first, OUTER, j0, INNER);
-    if (TAKES_PLAIN_COPY(edge))
-        apply_rules(g, tile, &r, j0, s, top, false);
+    if (TAKES_PLAIN_COPY(edge || careful))
+        apply_rules(g, tile, &r, j0, s, top, false, !RULES_MASK_PAIRS);
     else
-        apply_rules(g, tile, &r, j0, s, top, edge);
+        apply_rules(g, tile, &r, j0, s, top, edge, false);
 }
 
 /*
@@ -208,7 +213,7 @@ static inline void weigh(const group *g, const query_tile *tile, const int j0, c
     lanes top[OUTER_SLOTS], base[OUTER_SLOTS];
     FOR_EACH_SLOT (slot)
         top[slot] = run->base[slot];
-    score(g, tile, j0, s, top);
+    score(g, tile, j0, careful, s, top);
     raise_bases(g, top, run, base, keep);
     if (TAKES_PLAIN_COPY(careful))
         exponentiate(g, tile, j0, base, keep, run, s, false);
@@ -274,18 +279,22 @@ static inline void step_ahead(const arguments *a, const group *g, const query_ti
     score_products(a, g, tile, j0, &s, START | FINISH);
     weigh(g, tile, j0, false, &s, run, keep);
     value_products(a, g, tile, j0, &s, keep, run, false, weights, HAND_OVER);
-    for (int next = next_tile(g, &tile->r, false, tile->first, j0 + INNER, keys.end); next < keys.end;
-         next = next_tile(g, &tile->r, false, tile->first, next + INNER, keys.end)) {
+    int next = next_tile(g, &tile->r, false, tile->first, j0 + INNER, keys.end);
+    while (next < keys.end) {
         lanes next_keep[OUTER_SLOTS];
         score_products(a, g, tile, next, &s, START);
         value_products(a, g, tile, j0, &s, keep, run, false, weights, START);
         score_products(a, g, tile, next, &s, FINISH_OLDER);
         weigh(g, tile, next, false, &s, run, next_keep);
+        const int after = next_tile(g, &tile->r, false, tile->first, next + INNER, keys.end);
+        if (after < keys.end)
+            await_next_rows(g);
         value_products(a, g, tile, j0, &s, keep, run, false, weights, FINISH);
         value_products(a, g, tile, next, &s, next_keep, run, false, weights, HAND_OVER);
         FOR_EACH_SLOT (slot)
             keep[slot] = next_keep[slot];
         j0 = next;
+        next = after;
     }
     value_products(a, g, tile, j0, &s, keep, run, false, weights, START | FINISH);
 }

@@ -30,6 +30,14 @@ static inline float raised(const float least, const float x)
     return z;
 }
 
+/* x, but no more than `most`; NaN stays NaN. */
+static inline float lowered(const float most, const float x)
+{
+    float z;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(most));
+    return z;
+}
+
 static inline float multiply_add(const float x, const float y, const float z)
 {
     float sum;
@@ -38,7 +46,8 @@ static inline float multiply_add(const float x, const float y, const float z)
 }
 
 #define EXP(x) exp2_approximately((x) * LOG2_E)
-#define EXP_BASE(base) (-LOG2_E * (base))
+/* finite for the least base of all */
+#define EXP_BASE(base) lowered(FLT_MAX, -LOG2_E * (base))
 #define EXP_ABOVE(x, prepared_base) exp2_approximately(multiply_add(x, LOG2_E, prepared_base))
 #define MAXIMUM(least, x) larger(least, x)
 #define AT_LEAST(least, x) raised(least, x)

@@ -61,7 +61,11 @@
 #else
 #define MULTIPLIER_REGISTERS 160
 #endif
+#if WARPGROUPS == 2
+#define LOADER_REGISTERS 24
+#else
 #define LOADER_REGISTERS 32
+#endif
 
 /* Local memory: held tiles, the ring, barriers. Rows lie in pieces of 64 elements (128 bytes), a piece of all rows
  * after the other. */
@@ -280,6 +284,14 @@ static inline uint next_inner(const group *g)
     barrier_wait(ring_full(g, n), g->at->parity);
     advance(g);
     return ring_tile(g, n);
+}
+
+/* Waits for the ring's next tile and leaves it there. A branch before the wait for products also keeps ptxas from
+ * moving arithmetic, which should run beside them, behind it. */
+static inline void await_next_rows(const group *g)
+{
+    if (g->role == MULTIPLIES)
+        barrier_wait(ring_full(g, g->at->next), g->at->parity);
 }
 
 static inline void give_back_inner(const group *g)
