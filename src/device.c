@@ -37,6 +37,19 @@ static bool has_word(const char *words, const char *word)
     CLATTN_TRY(clattn_from_cl(clGetDeviceInfo(device, what, sizeof(variable), &(variable), NULL),            \
                               "clGetDeviceInfo"))
 
+/* cl_nv_device_attribute_query */
+#define COMPUTE_CAPABILITY_MAJOR_NV 0x4000
+#define COMPUTE_CAPABILITY_MINOR_NV 0x4001
+
+static clattn_status read_capability(cl_device_id device, int *capability)
+{
+    cl_uint major, minor;
+    READ(COMPUTE_CAPABILITY_MAJOR_NV, major);
+    READ(COMPUTE_CAPABILITY_MINOR_NV, minor);
+    *capability = (int)(10 * major + minor);
+    return CLATTN_SUCCESS;
+}
+
 clattn_status clattn_device_read(cl_device_id device, clattn_device_info *info)
 {
     *info = (clattn_device_info){.id = device};
@@ -70,6 +83,8 @@ clattn_status clattn_device_read(cl_device_id device, clattn_device_info *info)
     info->max_allocation = allocation;
     info->local_memory = local;
     info->max_work_group = group;
+    if (has_word(extensions, "cl_nv_device_attribute_query"))
+        CLATTN_TRY(read_capability(device, &info->compute_capability));
     return CLATTN_SUCCESS;
 }
 

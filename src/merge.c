@@ -140,7 +140,8 @@ static clattn_status get_kernel(clattn_context *context, clattn_dtype dtype, cl_
     clattn_spec_define(&spec, "IN_TYPE", dtype);
     clattn_spec_define(&spec, "OUT_TYPE", dtype);
     cl_program program;
-    CLATTN_TRY(clattn_program_get(context, &spec, &program));
+    const char *note; /* a merge is as fast as memory is */
+    CLATTN_TRY(clattn_program_get(context, &spec, &program, &note));
     cl_int error;
     *kernel = clCreateKernel(program, "attention_merge", &error);
     return clattn_from_cl(error, "clCreateKernel");

@@ -4,11 +4,17 @@
  */
 #include "operations.h"
 
+#include "common/tensor_map.h"
+
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "status.h"
 #include "tensor.h"
+
+/* Room for the maps of Q, K, V and their tangents. */
+#define MAP_WORDS (6 * TENSOR_MAP_WORDS)
 
 /* More tangents than this share a pass only in groups: each adds an output accumulator. */
 #define TANGENTS_A_PASS 8
@@ -100,9 +106,10 @@ static void add_sources(struct clattn_program_spec *spec, const struct clattn_en
     spec->logit = logit;
     if (logit)
         clattn_spec_add_source(spec, CLATTN_LOGIT_SOURCE);
-    clattn_spec_add_source(spec, engine->sources[0]);
+    spec->is_ptx_for_sm_90a = engine->is_ptx_for_sm_90a;
+    add_source_list(spec, engine->lanes);
     add_source_list(spec, rules);
-    add_source_list(spec, engine->sources + 1);
+    add_source_list(spec, engine->sources);
     clattn_spec_add_source(spec, "logits/staging.cl");
     clattn_spec_add_source(spec, "attention/tiles.cl");
 }
@@ -112,6 +119,7 @@ struct pass {
     struct clattn_program_spec spec;
     struct clattn_tile tile;
     cl_program program;
+    const char *note; /* what its build said to its speed */
 };
 
 /* Chooses the tile and starts the spec; the caller adds the algorithm's sources and facts, and builds. */
@@ -132,7 +140,14 @@ static clattn_status begin_pass(const struct clattn_plan *plan, int tangents, in
 
 static clattn_status build_pass(const struct clattn_plan *plan, struct pass *pass)
 {
-    return clattn_program_get(plan->context, &pass->spec, &pass->program);
+    return clattn_program_get(plan->context, &pass->spec, &pass->program, &pass->note);
+}
+
+static void take_note(struct clattn_plan *plan, const struct pass *pass)
+{
+    const size_t used = strlen(plan->reason);
+    if (*pass->note && !strstr(plan->reason, pass->note))
+        snprintf(plan->reason + used, sizeof plan->reason - used, "%s%s", used ? "; " : "", pass->note);
 }
 
 /* local 0 is the driver's choice; on a CPU it is 1, because a driver that compiles a kernel for each size of
@@ -172,12 +187,13 @@ static int tile_items(const struct pass *pass)
     return items ? items : 1;
 }
 
-/* A launch of the engine's work-groups, one a tile. */
+/* A launch of the engine's work-groups over tiles. */
 static clattn_status add_tiles(struct clattn_plan *plan, const struct pass *pass, const char *kernel,
                                int64_t tiles, int tangent_first)
 {
     const size_t local = (size_t)(pass->tile.items_x * pass->tile.items_y);
-    return add_launch(plan, pass, kernel, tiles * tile_items(pass), local, tangent_first);
+    const int64_t groups = pass->tile.most_groups && pass->tile.most_groups < tiles ? pass->tile.most_groups : tiles;
+    return add_launch(plan, pass, kernel, groups * tile_items(pass), local, tangent_first);
 }
 
 static int64_t tiles_over(int64_t rows, int tile) { return (rows + tile - 1) / tile; }
@@ -246,7 +262,19 @@ static void split_keys(struct clattn_plan *plan, const struct clattn_tile *tile,
     }
 }
 
-/* One pass over the keys for up to TANGENTS_A_PASS tangents. */
+/* Tangents of the next pass: as many of those left as the engine has a tile for. */
+static int tangents_of_pass(const struct clattn_plan *plan, int left)
+{
+    int tangents = left < TANGENTS_A_PASS ? left : TANGENTS_A_PASS;
+    struct clattn_tile unused;
+    while (tangents > 1 &&
+           !plan->engine->choose_tile(
+               &(struct clattn_tile_query){&plan->context->device, &plan->problem, 1 + tangents}, &unused))
+        tangents--;
+    return tangents;
+}
+
+/* One pass over the keys for some tangents. */
 static clattn_status plan_forward_pass(struct clattn_plan *plan, int tangent_first, int tangents)
 {
     const clattn_problem *p = &plan->problem;
@@ -255,10 +283,14 @@ static clattn_status plan_forward_pass(struct clattn_plan *plan, int tangent_fir
     clattn_spec_add_source(&pass.spec, "attention/forward.cl");
     clattn_spec_add_source(&pass.spec, "attention/combine.cl");
     CLATTN_TRY(build_pass(plan, &pass));
+    take_note(plan, &pass);
     plan->tile = pass.tile;
     const int64_t tiles = outer_tiles(p, p->queries, p->heads_q, pass.tile.outer);
-    if (tangent_first == 0)
+    if (tangent_first == 0) {
         split_keys(plan, &pass.tile, tiles, tangents);
+        if (plan->engine->loads_by_maps)
+            add_scratch(plan, SLOT_TENSOR_MAPS, MAP_WORDS);
+    }
     CLATTN_TRY(add_tiles(plan, &pass, "attention_forward", tiles * plan->splits, tangent_first));
     if (plan->splits == 1)
         return CLATTN_SUCCESS;
@@ -269,7 +301,7 @@ static clattn_status plan_forward(struct clattn_plan *plan, int tangents)
 {
     int first = 0;
     do {
-        const int now = tangents - first < TANGENTS_A_PASS ? tangents - first : TANGENTS_A_PASS;
+        const int now = tangents_of_pass(plan, tangents - first);
         CLATTN_TRY(plan_forward_pass(plan, first, now));
         first += now;
     } while (first < tangents);
@@ -282,7 +314,7 @@ clattn_status clattn_plan_counting(const struct clattn_plan *plan, struct clattn
     const clattn_problem *p = &plan->problem;
     const int tangents = USED_BY(plan->operation) & USED_BY_TANGENTS ? (int)p->tangents : 0;
     struct pass pass;
-    CLATTN_TRY(begin_forward_pass(plan, tangents < TANGENTS_A_PASS ? tangents : TANGENTS_A_PASS, &pass));
+    CLATTN_TRY(begin_forward_pass(plan, tangents_of_pass(plan, tangents), &pass));
     clattn_spec_add_source(&pass.spec, "attention/count.cl");
     CLATTN_TRY(build_pass(plan, &pass));
     *tiles = outer_tiles(p, p->queries, p->heads_q, pass.tile.outer);
@@ -456,6 +488,7 @@ static clattn_status plan_backward_pass(struct clattn_plan *plan, int tangent_fi
     const int slices = takes_gradients_at_once(plan) ? choose_slices(plan, pass.tile.outer) : 0;
     add_backward_sources(&pass, slices > 0);
     CLATTN_TRY(build_pass(plan, &pass));
+    take_note(plan, &pass);
     plan->tile = pass.tile;
     if (slices > 0 && tangent_first == 0) {
         plan->slices = slices;
@@ -513,6 +546,7 @@ clattn_status clattn_plan_operation(struct clattn_plan *plan)
 {
     for (int slot = 0; slot < SLOT_COUNT; slot++)
         plan->scratch_at[slot] = -1;
+    plan->workspace_bytes = 0;
     plan->slices = plan->splits = 1;
     const int tangents = (int)plan->problem.tangents;
     switch (plan->operation) {

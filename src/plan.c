@@ -66,44 +66,57 @@ static void fill_params(const clattn_problem *p, struct attention_params *params
     params->dropout_scale_f64 = bits_of(1 / (1 - p->dropout));
 }
 
+/* Few enough for their keys and values to stay in a cache, enough to spread the tiles that see most keys. */
+#define HEADS_TOGETHER 16
+
 static clattn_status create_params(struct clattn_plan *plan)
 {
     struct attention_params params;
     fill_params(&plan->problem, &params);
     params.slices = plan->slices;
+    params.heads_together =
+        plan->tile.most_groups && plan->problem.causal != CLATTN_CAUSAL_NONE ? HEADS_TOGETHER : 1;
     params.splits = plan->splits;
     return clattn_create_buffer(plan->context, "facts of the plan", CL_MEM_READ_ONLY, sizeof params, &params,
                                 &plan->params);
 }
 
-static void clear_launches(struct clattn_plan *plan)
+static void release_launches(struct clattn_plan *plan)
 {
     for (int i = 0; i < plan->launch_count; i++)
         clReleaseKernel(plan->launches[i].kernel);
     free(plan->launches);
     plan->launches = NULL;
     plan->launch_count = 0;
-    plan->workspace_bytes = 0;
 }
 
-/* With the best engine whose program builds. */
-static clattn_status choose_and_build(struct clattn_plan *plan)
+/* True if a driver's word on an engine's programs is no reason to fail: the next engine asks less of it. */
+static bool may_be_refused(const struct clattn_plan *plan, clattn_status status)
 {
-    clattn_status status;
-    const struct clattn_engine *failed = NULL;
-    do {
-        clear_launches(plan);
-        CLATTN_TRY(clattn_engine_choose(&plan->context->device, &plan->problem, failed, &plan->engine,
-                                        plan->reason, sizeof plan->reason));
-        status = clattn_plan_operation(plan);
-        failed = plan->engine;
-    } while (status == CLATTN_BUILD_ERROR && failed->may_not_build && !plan->problem.engine);
-    return status;
+    return status == CLATTN_BUILD_ERROR && plan->engine->may_not_build && !plan->problem.engine;
 }
 
 static clattn_status make(struct clattn_plan *plan)
 {
-    CLATTN_TRY(choose_and_build(plan));
+    char refusal[160] = "";
+    const struct clattn_engine *refused = NULL;
+    clattn_status status;
+    do {
+        CLATTN_TRY(clattn_engine_choose(&plan->context->device, plan->operation, &plan->problem, refused,
+                                        &plan->engine, plan->reason, sizeof plan->reason));
+        status = clattn_plan_operation(plan);
+        refused = may_be_refused(plan, status) ? plan->engine : NULL;
+        if (refused) {
+            snprintf(refusal, sizeof refusal, "not %s: %.120s", refused->name, clattn_message());
+            release_launches(plan);
+        }
+    } while (refused);
+    CLATTN_TRY(status);
+    if (*refusal) {
+        char reason[sizeof plan->reason];
+        snprintf(reason, sizeof reason, "%.150s; %.100s", refusal, plan->reason);
+        memcpy(plan->reason, reason, sizeof reason);
+    }
     return create_params(plan);
 }
 
@@ -139,7 +152,7 @@ void clattn_plan_release(clattn_plan *plan)
 {
     if (!plan)
         return;
-    clear_launches(plan);
+    release_launches(plan);
     if (plan->params)
         clReleaseMemObject(plan->params);
     pthread_mutex_destroy(&plan->lock);

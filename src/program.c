@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "context.h"
+#include "ptx.h"
 #include "sources.h"
 #include "status.h"
 
@@ -14,6 +15,7 @@ struct clattn_program_entry {
     struct clattn_program_spec spec;
     char *logit; /* the spec's, owned */
     cl_program program;
+    char note[96]; /* what its build said to its speed */
     struct clattn_program_entry *next;
 };
 
@@ -58,7 +60,7 @@ int clattn_program_store_built(const struct clattn_program_store *store)
 
 static bool same_spec(const struct clattn_program_spec *a, const struct clattn_program_spec *b)
 {
-    if (a->source_count != b->source_count || strcmp(a->options, b->options) != 0)
+    if (a->source_count != b->source_count || a->is_ptx_for_sm_90a != b->is_ptx_for_sm_90a || strcmp(a->options, b->options) != 0)
         return false;
     for (int i = 0; i < a->source_count; i++)
         if (strcmp(a->sources[i], b->sources[i]) != 0)
@@ -142,18 +144,26 @@ static void name_lines(const struct clattn_program_spec *spec, const char *log, 
     named[used] = 0;
 }
 
-/* What the compiler has said, as far as there is room for it. */
-static void read_log(clattn_context *context, const struct clattn_program_spec *spec, cl_program program,
-                     char log[CLATTN_LOG_SIZE])
+/* What the compiler has said; to be freed. NULL if there is no memory, empty if the driver does not tell. */
+static char *read_whole_log(clattn_context *context, cl_program program)
 {
     const cl_device_id device = context->device.id;
     size_t length = 0;
-    log[0] = 0;
     if (clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, 0, NULL, &length) != CL_SUCCESS)
-        return;
-    char *whole = calloc(1, length + 1);
-    if (whole &&
-        clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, length, whole, NULL) == CL_SUCCESS)
+        length = 0;
+    char *log = calloc(1, length + 1);
+    if (log && clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, length, log, NULL) != CL_SUCCESS)
+        log[0] = 0;
+    return log;
+}
+
+/* The same with lines named, as far as there is room for it. */
+static void read_log(clattn_context *context, const struct clattn_program_spec *spec, cl_program program,
+                     char log[CLATTN_LOG_SIZE])
+{
+    char *whole = read_whole_log(context, program);
+    log[0] = 0;
+    if (whole)
         name_lines(spec, whole, log, CLATTN_LOG_SIZE);
     free(whole);
 }
@@ -243,6 +253,61 @@ static clattn_status build(clattn_context *context, const struct clattn_program_
     return status;
 }
 
+/* ---- programs that are changed between the driver's two compilers ---- */
+
+#define MOST_DEVICES 64
+
+/* The binary of the context's device, as text; to be freed. NULL if there is none. */
+static char *read_binary(clattn_context *context, cl_program program)
+{
+    cl_device_id devices[MOST_DEVICES];
+    size_t sizes[MOST_DEVICES], bytes = 0;
+    if (clGetProgramInfo(program, CL_PROGRAM_DEVICES, sizeof devices, devices, &bytes) != CL_SUCCESS ||
+        clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof sizes, sizes, NULL) != CL_SUCCESS)
+        return NULL;
+    /* the driver leaves out those whose place is NULL */
+    unsigned char *places[MOST_DEVICES] = {NULL};
+    char *text = NULL;
+    for (size_t i = 0; i < bytes / sizeof *devices; i++)
+        if (devices[i] == context->device.id && !text) {
+            text = calloc(1, sizes[i] + 1);
+            places[i] = (unsigned char *)text;
+        }
+    if (text && clGetProgramInfo(program, CL_PROGRAM_BINARIES, bytes / sizeof *devices * sizeof *places, places,
+                                 NULL) != CL_SUCCESS) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+/* In place of *program its PTX for sm_90a, built. */
+static clattn_status rebuild_for_sm_90a(clattn_context *context, const struct clattn_program_spec *spec,
+                                        cl_program *program, char *note, size_t size)
+{
+    char *binary = read_binary(context, *program);
+    char *patched = binary ? clattn_ptx_for_sm_90a(binary) : NULL;
+    free(binary);
+    if (!patched)
+        return clattn_fail(CLATTN_BUILD_ERROR, "the driver's binary is no PTX for sm_90");
+    const size_t length = strlen(patched);
+    const unsigned char *bytes = (const unsigned char *)patched;
+    cl_int error, unused;
+    cl_program rebuilt = clCreateProgramWithBinary(context->cl, 1, &context->device.id, &length, &bytes,
+                                                   &unused, &error);
+    free(patched);
+    CLATTN_TRY(clattn_from_cl(error, "clCreateProgramWithBinary"));
+    error = clBuildProgram(rebuilt, 1, &context->device.id, "-cl-nv-verbose", NULL, NULL);
+    clReleaseProgram(*program);
+    *program = rebuilt;
+    if (error != CL_SUCCESS)
+        return build_failure(context, spec, rebuilt, error);
+    char *log = read_whole_log(context, rebuilt);
+    const bool sound = !log || clattn_ptx_is_sound(log, note, size);
+    free(log);
+    return sound ? CLATTN_SUCCESS : clattn_fail(CLATTN_BUILD_ERROR, "%s: %s", context->device.name, note);
+}
+
 /* An entry with its own copy of what the spec borrows from the caller, and no program yet. */
 static struct clattn_program_entry *new_entry(const struct clattn_program_spec *spec)
 {
@@ -263,13 +328,19 @@ static struct clattn_program_entry *new_entry(const struct clattn_program_spec *
     return entry;
 }
 
-static clattn_status add(clattn_context *context, const struct clattn_program_spec *spec, cl_program *program)
+static clattn_status add(clattn_context *context, const struct clattn_program_spec *spec,
+                         struct clattn_program_entry **added)
 {
     struct clattn_program_store *store = &context->programs;
     struct clattn_program_entry *entry = new_entry(spec);
     if (!entry)
         return clattn_fail(CLATTN_OUT_OF_MEMORY, "host memory for a program");
-    const clattn_status status = build(context, spec, &entry->program);
+    clattn_status status = build(context, spec, &entry->program);
+    if (status == CLATTN_SUCCESS && spec->is_ptx_for_sm_90a) {
+        status = rebuild_for_sm_90a(context, spec, &entry->program, entry->note, sizeof entry->note);
+        if (status != CLATTN_SUCCESS)
+            clReleaseProgram(entry->program);
+    }
     if (status != CLATTN_SUCCESS) {
         free(entry->logit);
         free(entry);
@@ -278,23 +349,25 @@ static clattn_status add(clattn_context *context, const struct clattn_program_sp
     entry->next = store->first;
     store->first = entry;
     store->built++;
-    *program = entry->program;
+    *added = entry;
     return CLATTN_SUCCESS;
 }
 
 clattn_status clattn_program_get(clattn_context *context, const struct clattn_program_spec *spec,
-                                 cl_program *program)
+                                 cl_program *program, const char **note)
 {
     struct clattn_program_store *store = &context->programs;
     pthread_mutex_lock(&store->lock);
-    const struct clattn_program_entry *entry = store->first;
+    struct clattn_program_entry *entry = store->first;
     while (entry && !same_spec(&entry->spec, spec))
         entry = entry->next;
     clattn_status status = CLATTN_SUCCESS;
-    if (entry)
+    if (!entry)
+        status = add(context, spec, &entry);
+    if (status == CLATTN_SUCCESS) {
         *program = entry->program;
-    else
-        status = add(context, spec, program);
+        *note = entry->note;
+    }
     pthread_mutex_unlock(&store->lock);
     return status;
 }

@@ -14,6 +14,7 @@ struct clattn_program_spec {
     const char *sources[CLATTN_MAX_SOURCES]; /* names in cl/, in order; static strings */
     int source_count;
     char options[CLATTN_OPTIONS_SIZE];
+    bool is_ptx_for_sm_90a; /* what the driver makes of the sources is PTX that stands for other PTX: see ptx.h */
     const char *logit; /* the caller's logit function, or NULL; takes the place of CLATTN_LOGIT_SOURCE */
 };
 
@@ -37,8 +38,9 @@ void clattn_program_store_init(struct clattn_program_store *store);
 void clattn_program_store_clear(struct clattn_program_store *store);
 int clattn_program_store_built(const struct clattn_program_store *store);
 
-/* The program of a spec, built if it is the first time; owned by the store. */
+/* The program of a spec, built if it is the first time; owned by the store. *note becomes what its build said to its
+ * speed, or "". */
 clattn_status clattn_program_get(clattn_context *context, const struct clattn_program_spec *spec,
-                                 cl_program *program);
+                                 cl_program *program, const char **note);
 
 #endif

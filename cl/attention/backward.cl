@@ -39,8 +39,8 @@ static inline void sum_query_gradients(const arguments *a, const group *g, const
 
 static inline bool query_gradients_finite(const group *g, const query_gradients *sum)
 {
-    return !group_any(g, !finite_outputs(sum->dq, OUTPUTS(HEAD_DIM_CLASS)) ||
-                             !finite_outputs(sum->tdq, OUTPUTS(HEAD_DIM_CLASS)));
+    return !group_any(g, !finite_outputs(g, sum->dq, HEAD_DIM_CLASS) ||
+                             !finite_outputs(g, sum->tdq, HEAD_DIM_CLASS));
 }
 
 /* One work-group: OUTER queries of one head. */

@@ -60,10 +60,10 @@ static inline void sum_key_gradients(const arguments *a, const group *g, gradien
 
 static inline bool key_gradients_finite(const group *g, const key_gradients *sum)
 {
-    return !group_any(g, !finite_outputs(sum->dk, OUTPUTS(HEAD_DIM_CLASS)) ||
-                             !finite_outputs(sum->tdk, OUTPUTS(HEAD_DIM_CLASS)) ||
-                             !finite_outputs(sum->dv, OUTPUTS(HEAD_DIM_V_CLASS)) ||
-                             !finite_outputs(sum->tdv, OUTPUTS(HEAD_DIM_V_CLASS)));
+    return !group_any(g, !finite_outputs(g, sum->dk, HEAD_DIM_CLASS) ||
+                             !finite_outputs(g, sum->tdk, HEAD_DIM_CLASS) ||
+                             !finite_outputs(g, sum->dv, HEAD_DIM_V_CLASS) ||
+                             !finite_outputs(g, sum->tdv, HEAD_DIM_V_CLASS));
 }
 
 static inline void store_keys(const arguments *a, const group *g, const gradient_tile *tile,

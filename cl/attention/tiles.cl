@@ -32,12 +32,24 @@ static inline place place_in_packed(const arguments *a, const long tile, const b
     return at;
 }
 
+/* Outer tiles of a launch: as many as the host counts. */
+static inline long outer_tiles(const arguments *a, const bool keys_outer, const int heads)
+{
+    const long tiles = ((long)(keys_outer ? a->p->keys : a->p->queries) + OUTER - 1) / OUTER;
+    return a->cu_seqlens_q ? heads * (tiles + a->p->batch + 2) : (long)a->p->batch * heads * tiles;
+}
+
+/* Tiles with more to do come first where queries see only keys before them, so that none is left for the end. */
 static inline place place_of(const arguments *a, const long tile, const bool keys_outer, const int heads)
 {
     if (a->cu_seqlens_q)
         return place_in_packed(a, tile, keys_outer, heads);
     const long tiles = ((long)(keys_outer ? a->p->keys : a->p->queries) + OUTER - 1) / OUTER;
-    const place at = {(int)(tile / tiles / heads), (int)(tile / tiles % heads), (int)(tile % tiles) * OUTER};
+    const int together = keys_outer ? 1 : a->p->heads_together;
+    const int first_head = (int)(tile / tiles / together) * together;
+    const int mixed = min(together, a->p->batch * heads - first_head);
+    const int n = (int)(tile - first_head * tiles), head = first_head + n % mixed, row = n / mixed;
+    const place at = {head / heads, head % heads, (keys_outer ? row : (int)tiles - 1 - row) * OUTER};
     return at;
 }
 
@@ -75,7 +87,15 @@ static inline view rows_view(const arguments *a, __global const in_t *tensor, co
                              const int b, const int h, const int first, const int rows, const int dims)
 {
     const int tangent = a->tangent_first + t;
-    const view v = {tensor + row_offset(a, slot, tangent, b, h, first), a->p->strides[slot].row, rows, dims};
+    const view v = {tensor + row_offset(a, slot, tangent, b, h, first),
+                    a->p->strides[slot].row,
+                    rows,
+                    dims,
+                    slot,
+                    tangent,
+                    b,
+                    h,
+                    first};
     return v;
 }
 
@@ -103,58 +123,39 @@ static inline target rows_target(const arguments *a, __global out_t *tensor, con
     rows_target(a, (a)->name, SLOT, t, (s)->batch, (s)->h_kv, (s)->first_key + (first),                      \
                 ((a)->cu_seqlens_k ? (s)->keys : (a)->p->keys) - (first), dims)
 
+#define FOR_EACH_TANGENT(t) UNROLL_LIST_FOR (int t = 0; t < TANGENTS; t++)
+
 #define CLEAR(array, length)                                                                                 \
     for (int n_ = 0; n_ < (length); n_++)                                                                    \
     (array)[n_] = 0
 
-/*
- * Products as lists, so that a program holds one loop over them and an engine
- * one copy of its inner loop; an engine with registers to fill unrolls it.
- */
-
-/* sum = or += outer inner^T */
-typedef struct {
-    lanes *sum; /* SCORES */
-    const held *outer;
-    const view *inner;
-    bool adds; /* false: the first of the products that make the sum */
-} score_product;
-
 static inline void make_score_products(const group *g, const score_product *products, const int count)
 {
-    UNROLL_LIST_FOR(int n = 0; n < count; n++)
-    multiply_scores(g, products[n].sum, products[n].outer, products[n].inner, products[n].adds);
+    start_score_products(g, products, count);
+    finish_score_products(g, products, count);
 }
-
-/* output = keep output + weights rows. In a list, products with the same weights or the same rows are neighbours: an
- * engine may keep what it made of them. */
-typedef struct {
-    lanes *output; /* OUTPUTS(dim_class) */
-    int dim_class;
-    const lanes *keep;    /* OUTER_SLOTS, or 0 for 1 */
-    const lanes *weights; /* SCORES */
-    const view *rows;
-} value_product;
 
 static inline void add_value_products(const group *g, const value_product *products, const int count,
                                       const bool careful)
 {
-    UNROLL_LIST_FOR(int n = 0; n < count; n++)
-    {
-        const operand weights = hand_over(g, products[n].weights);
-        multiply_values(g, products[n].output, products[n].dim_class, products[n].keep, weights,
-                        products[n].rows, careful);
-    }
+    start_value_products(g, products, count, careful);
+    finish_value_products(g, products, count);
 }
 
 #define IS_FINITE(x) (fabs(x) <= REAL_MAX)
 
-static inline bool finite_outputs(const lanes *output, const int length)
+static inline bool finite_outputs(const group *g, const lanes *output, const int dim_class)
 {
     ilanes finite = TO_ILANES(ALL_LANES);
-    for (int e = 0; e < length; e++)
+    FOR_EACH_OUTPUT (g, e, slot, d, dim_class)
         finite = finite & IS_FINITE(output[e]);
     return EVERY_LANE(finite);
+}
+
+static inline void clear_outputs(const group *g, lanes *output, const int dim_class)
+{
+    FOR_EACH_OUTPUT (g, e, slot, d, dim_class)
+        output[e] = 0;
 }
 
 /*

@@ -74,7 +74,8 @@
     X(TLSE_PARTS, tlse_parts, real)                                                                          \
     X(DQ_PARTS, dq_parts, real) /* [slices,B,Hq,M,D rounded up to 16]: dQ / scale, by slices of the keys */  \
     X(TDQ_PARTS, tdq_parts, real)                                                                            \
-    X(TILE_COUNTS, tile_counts, int) /* [outer tiles, 2]: visited and all inner tiles */
+    X(TILE_COUNTS, tile_counts, int)   /* [outer tiles, 2]: visited and all inner tiles */                   \
+    X(TENSOR_MAPS, tensor_maps, uint) /* descriptions of tensors, for an engine that loads by them */
 
 #define ATTENTION_TENSORS(X) ATTENTION_CALL_TENSORS(X) ATTENTION_SCRATCH_TENSORS(X)
 
@@ -118,6 +119,7 @@ struct attention_params {
     PARAMS_ULONG dropout_seed, dropout_offset; /* Philox4x32-10 key and counter */
     PARAMS_UINT dropout_threshold;             /* keep a word >= floor(p 2^32) */
     int splits;          /* parts of the keys in attention_forward, put together again by attention_combine */
+    int heads_together;  /* heads whose tiles of queries are mixed, the last rows of all first */
     int slices;          /* of the keys of a head, in attention_backward_at_once */
     float dropout_scale; /* 1 / (1 - p) */
     PARAMS_ULONG dropout_scale_f64;

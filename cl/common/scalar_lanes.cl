@@ -16,9 +16,15 @@ typedef long llanes;
 #define TO_ULANES(x) ((ulanes)(x))
 #define TO_LLANES(x) ((llanes)(x))
 
-/* The larger one, or `least` where x is NaN. */
+/* The larger one, or `least` where x is NaN; x but no less than `least`, and NaN where x is; e^x; e^(x - base), where
+ * what is EXP_BASE of a base serves many x. An engine may have brought its own. */
+#ifndef EXP
 #define MAXIMUM(least, x) fmax(least, x)
+#define AT_LEAST(least, x) ((x) < (least) ? (least) : (x))
 #define EXP(x) exp(x)
+#define EXP_BASE(base) (base)
+#define EXP_ABOVE(x, prepared_base) exp((x) - (prepared_base))
+#endif
 
 static inline lanes gather_real(__global const real *base, const llanes at) { return base[at]; }
 static inline ilanes gather_byte(__global const uchar *base, const llanes at) { return base[at]; }

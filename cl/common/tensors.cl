@@ -50,12 +50,14 @@ typedef struct {
     a.p = params;                                                                                            \
     a.tangent_first = tangent_first
 
-/* `rows` rows of `dims` elements, `stride` elements apart; what lies beyond reads as 0. */
+/* `rows` rows of `dims` elements, `stride` elements apart; what lies beyond reads as 0. Also by name, for engines that
+ * load through a description of the whole tensor: row `row` on of tangent t, batch b and head h of tensor `slot`. */
 typedef struct {
     __global const in_t *data;
     long stride;
     int rows;
     int dims;
+    int slot, t, b, h, row;
 } view;
 
 /* Rows of a [B,H,S,dims] result, to be written, rounded to the result's type or, where `full` is not NULL, as they

@@ -72,6 +72,7 @@ OVERLOADED ulanes to_ulanes(const ilanes x) { return CONVERT_TO(uint)(x); }
 
 /* The larger one, or `least` where x is NaN. */
 static inline lanes MAXIMUM(const lanes least, const lanes x) { return x > least ? x : least; }
+static inline lanes AT_LEAST(const lanes least, const lanes x) { return x < least ? least : x; }
 
 /*
  * e^x, with 0 for x < -87.7 and infinity for x > 88.4: x = n ln 2 + r, a
@@ -115,6 +116,10 @@ static inline lanes EXP(const lanes x)
 DEFINE_GATHER(gather_real, lanes, real, LOAD_PLAIN)
 DEFINE_GATHER(gather_byte, ilanes, uchar, LOAD_PLAIN)
 DEFINE_GATHER(gather_int, ilanes, int, LOAD_PLAIN)
+
+/* e^(x - base); nothing is gained by preparing a base. */
+#define EXP_BASE(base) (base)
+#define EXP_ABOVE(x, prepared_base) EXP((x) - (prepared_base))
 
 /* What rules read for each pair is staged a tile at a time, because lane by lane it costs more than the arithmetic. */
 #define STAGES_PAIRS 1

@@ -24,5 +24,5 @@ typedef struct {
 /* S of a pair that attends. -inf is kept for those that do not: a logit of -inf has weight 0, but it is data. */
 static inline lanes logit_value(const logit *z)
 {
-    return z->value < -REAL_MAX ? TO_LANES(-REAL_MAX) : z->value;
+    return AT_LEAST(TO_LANES(-REAL_MAX), z->value);
 }

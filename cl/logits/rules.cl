@@ -8,6 +8,9 @@
 /* Some rule may leave a whole tile empty that position does not. */
 #define RULES_EMPTY_TILES (RULE_SEGMENTS || RULE_BLOCK_MASK)
 
+/* Some rule may keep a pair apart that position does not, or make a logit -inf to say so. */
+#define RULES_MASK_PAIRS (RULE_MASK || RULE_BIAS || RULE_SEGMENTS || RULE_BLOCK_MASK || RULE_LOGIT)
+
 typedef struct {
     sequence s;
     real scale, softcap;

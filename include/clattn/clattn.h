@@ -317,6 +317,7 @@ typedef struct clattn_device_info {
     uint64_t max_allocation; /* bytes */
     uint64_t local_memory;   /* bytes */
     uint64_t max_work_group;
+    int compute_capability; /* of an NVIDIA GPU, 10 major + minor; else 0 */
 } clattn_device_info;
 
 /* A context on the caller's OpenCL context and one device of it. Retains the cl_context.

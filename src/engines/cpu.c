@@ -68,14 +68,14 @@ static bool choose_tile(const struct clattn_tile_query *query, struct clattn_til
     return false;
 }
 
-static bool supports(const clattn_device_info *device, const clattn_problem *problem, char *reason,
-                     size_t size)
+static bool supports(const clattn_device_info *device, clattn_operation operation, const clattn_problem *problem,
+                     char *reason, size_t size)
 {
     if (!device->is_cpu) {
         snprintf(reason, size, "the device is no CPU");
         return false;
     }
-    return clattn_engine_supports_portably(device, problem, reason, size);
+    return clattn_engine_supports_portably(device, operation, problem, reason, size);
 }
 
 void clattn_cpu_define(struct clattn_program_spec *spec, const struct clattn_tile *tile)
@@ -94,7 +94,8 @@ static void define(struct clattn_program_spec *spec, const struct clattn_tile *t
 const struct clattn_engine clattn_engine_cpu = {
     .name = "cpu",
     .adds_to_inner_rows = true,
-    .sources = {"common/vector_lanes.cl", "engines/cpu.cl", "engines/cpu_products.cl"},
+    .lanes = {"common/vector_lanes.cl"},
+    .sources = {"engines/cpu.cl", "engines/cpu_products.cl", "engines/products.cl", "engines/one_by_one.cl"},
     .supports = supports,
     .choose_tile = choose_tile,
     .define = define,

@@ -119,7 +119,7 @@ static bool runs_in_this_process(const clattn_device_info *device)
 }
 
 /* What both engines need; `why_not` is what the CPU says. */
-static bool supports_pairs(const clattn_device_info *device, const clattn_problem *problem,
+static bool supports_pairs(const clattn_device_info *device, clattn_operation operation, const clattn_problem *problem,
                            const char *(*why_not)(void), char *reason, size_t size)
 {
     const char *why = NULL;
@@ -135,21 +135,21 @@ static bool supports_pairs(const clattn_device_info *device, const clattn_proble
         snprintf(reason, size, "%s", why);
         return false;
     }
-    return clattn_engine_supports_portably(device, problem, reason, size);
+    return clattn_engine_supports_portably(device, operation, problem, reason, size);
 }
 
 static const char *no_reason(void) { return NULL; }
 
-static bool supports_amx(const clattn_device_info *device, const clattn_problem *problem, char *reason,
-                         size_t size)
+static bool supports_amx(const clattn_device_info *device, clattn_operation operation, const clattn_problem *problem,
+                         char *reason, size_t size)
 {
-    return supports_pairs(device, problem, is_emulated() ? no_reason : why_no_tiles, reason, size);
+    return supports_pairs(device, operation, problem, is_emulated() ? no_reason : why_no_tiles, reason, size);
 }
 
-static bool supports_dot(const clattn_device_info *device, const clattn_problem *problem, char *reason,
-                         size_t size)
+static bool supports_dot(const clattn_device_info *device, clattn_operation operation, const clattn_problem *problem,
+                         char *reason, size_t size)
 {
-    return supports_pairs(device, problem, why_no_dot, reason, size);
+    return supports_pairs(device, operation, problem, why_no_dot, reason, size);
 }
 
 /* Rows of a step: fewer where there are few, or where what a step reads and holds should stay in the nearest caches. */
@@ -193,8 +193,9 @@ const struct clattn_engine clattn_engine_cpu_amx = {
     .name = "cpu_amx",
     .adds_to_inner_rows = true,
     .may_not_build = true,
-    .sources = {"common/vector_lanes.cl", "engines/cpu.cl", "engines/bf16_blocks.cl", "engines/amx_tiles.cl",
-                "engines/cpu_bf16.cl"},
+    .lanes = {"common/vector_lanes.cl"},
+    .sources = {"engines/cpu.cl", "engines/bf16_blocks.cl", "engines/amx_tiles.cl", "engines/cpu_bf16.cl",
+                "engines/products.cl", "engines/one_by_one.cl"},
     .supports = supports_amx,
     .choose_tile = choose_tile,
     .define = define_amx,
@@ -204,8 +205,9 @@ const struct clattn_engine clattn_engine_cpu_dot = {
     .name = "cpu_dot",
     .adds_to_inner_rows = true,
     .may_not_build = true,
-    .sources = {"common/vector_lanes.cl", "engines/cpu.cl", "engines/bf16_blocks.cl", "engines/dot_pairs.cl",
-                "engines/cpu_bf16.cl"},
+    .lanes = {"common/vector_lanes.cl"},
+    .sources = {"engines/cpu.cl", "engines/bf16_blocks.cl", "engines/dot_pairs.cl", "engines/cpu_bf16.cl",
+                "engines/products.cl", "engines/one_by_one.cl"},
     .supports = supports_dot,
     .choose_tile = choose_tile,
     .define = clattn_cpu_define,

@@ -8,13 +8,18 @@
 extern const struct clattn_engine clattn_engine_cpu;
 extern const struct clattn_engine clattn_engine_cpu_amx;
 extern const struct clattn_engine clattn_engine_cpu_dot;
+extern const struct clattn_engine clattn_engine_nv_wgmma;
 extern const struct clattn_engine clattn_engine_reference;
 extern const struct clattn_engine clattn_engine_simt;
 
 /* In order of merit. */
 static const struct clattn_engine *const engines[] = {
-    &clattn_engine_cpu_amx, &clattn_engine_cpu_dot,   &clattn_engine_cpu,
-    &clattn_engine_simt,    &clattn_engine_reference,
+    &clattn_engine_cpu_amx,
+    &clattn_engine_cpu_dot,
+    &clattn_engine_cpu,
+    &clattn_engine_nv_wgmma,
+    &clattn_engine_simt,
+    &clattn_engine_reference,
 };
 #define ENGINE_COUNT ((int)(sizeof engines / sizeof *engines))
 
@@ -40,9 +45,10 @@ int clattn_head_dim_class(int64_t head_dim)
     return 0;
 }
 
-bool clattn_engine_supports_portably(const clattn_device_info *device, const clattn_problem *problem,
-                                     char *reason, size_t size)
+bool clattn_engine_supports_portably(const clattn_device_info *device, clattn_operation operation,
+                                     const clattn_problem *problem, char *reason, size_t size)
 {
+    (void)operation;
     if (problem->dtype == CLATTN_F64 && !device->has_fp64) {
         snprintf(reason, size, "the device has no cl_khr_fp64");
         return false;
@@ -54,14 +60,15 @@ bool clattn_engine_supports_portably(const clattn_device_info *device, const cla
     return true;
 }
 
-static clattn_status choose_by_name(const clattn_device_info *device, const clattn_problem *problem,
-                                    const struct clattn_engine **engine, char *reason, size_t size)
+static clattn_status choose_by_name(const clattn_device_info *device, clattn_operation operation,
+                                    const clattn_problem *problem, const struct clattn_engine **engine,
+                                    char *reason, size_t size)
 {
     char names[256] = "";
     for (int i = 0; i < ENGINE_COUNT; i++) {
         if (strcmp(engines[i]->name, problem->engine) == 0) {
             char why[160];
-            if (!engines[i]->supports(device, problem, why, sizeof why))
+            if (!engines[i]->supports(device, operation, problem, why, sizeof why))
                 return clattn_fail(CLATTN_UNSUPPORTED, "engine: %s cannot: %s", problem->engine, why);
             *engine = engines[i];
             snprintf(reason, size, "asked for");
@@ -73,27 +80,19 @@ static clattn_status choose_by_name(const clattn_device_info *device, const clat
     return clattn_fail(CLATTN_INVALID_ARGUMENT, "engine: '%s', expected one of %s", problem->engine, names);
 }
 
-static int index_of(const struct clattn_engine *engine)
-{
-    int i = 0;
-    while (engines[i] != engine)
-        i++;
-    return i;
-}
-
-clattn_status clattn_engine_choose(const clattn_device_info *device, const clattn_problem *problem,
-                                   const struct clattn_engine *failed, const struct clattn_engine **engine,
-                                   char *reason, size_t size)
+clattn_status clattn_engine_choose(const clattn_device_info *device, clattn_operation operation,
+                                   const clattn_problem *problem, const struct clattn_engine *after,
+                                   const struct clattn_engine **engine, char *reason, size_t size)
 {
     reason[0] = 0;
     if (problem->engine)
-        return choose_by_name(device, problem, engine, reason, size);
-    const int first = failed ? index_of(failed) + 1 : 0;
-    if (failed)
-        snprintf(reason, size, "not %s: its program did not build", failed->name);
+        return choose_by_name(device, operation, problem, engine, reason, size);
+    int first = 0;
+    while (after && engines[first++] != after)
+        ;
     for (int i = first; i < ENGINE_COUNT; i++) {
         char why[160];
-        if (engines[i]->supports(device, problem, why, sizeof why)) {
+        if (engines[i]->supports(device, operation, problem, why, sizeof why)) {
             *engine = engines[i];
             if (i == 0)
                 snprintf(reason, size, "the first in order of merit");

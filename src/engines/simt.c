@@ -59,10 +59,10 @@ static bool choose_tile(const struct clattn_tile_query *query, struct clattn_til
     return false;
 }
 
-static bool supports(const clattn_device_info *device, const clattn_problem *problem, char *reason,
-                     size_t size)
+static bool supports(const clattn_device_info *device, clattn_operation operation, const clattn_problem *problem,
+                     char *reason, size_t size)
 {
-    if (!clattn_engine_supports_portably(device, problem, reason, size))
+    if (!clattn_engine_supports_portably(device, operation, problem, reason, size))
         return false;
     struct clattn_tile tile;
     if (!choose_tile(&(struct clattn_tile_query){device, problem, 2}, &tile)) {
@@ -85,7 +85,8 @@ static void define(struct clattn_program_spec *spec, const struct clattn_tile *t
 
 const struct clattn_engine clattn_engine_simt = {
     .name = "simt",
-    .sources = {"common/scalar_lanes.cl", "engines/simt.cl", "engines/scattered_store.cl"},
+    .lanes = {"common/scalar_lanes.cl"},
+    .sources = {"engines/simt.cl", "engines/products.cl", "engines/one_by_one.cl", "engines/scattered_store.cl"},
     .supports = supports,
     .choose_tile = choose_tile,
     .define = define,

@@ -50,7 +50,7 @@ static inline bool suite_takes(int e, clattn_dtype dtype)
     clattn_problem_init(&problem, CLATTN_FORWARD, &(clattn_sizes){1, 1, 1, 1, 1, 16, 16});
     problem.dtype = problem.out_dtype = problem.bias_dtype = dtype;
     return (!only || strcmp(only, clattn_engine_name(e)) == 0) &&
-           clattn_engine_at(e)->supports(&device, &problem, reason, sizeof reason);
+           clattn_engine_at(e)->supports(&device, CLATTN_FORWARD, &problem, reason, sizeof reason);
 }
 
 /* The first engine under test from number *e on, and its number; NULL if there is none. */
