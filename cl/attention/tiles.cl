@@ -87,15 +87,14 @@ static inline view rows_view(const arguments *a, __global const in_t *tensor, co
                              const int b, const int h, const int first, const int rows, const int dims)
 {
     const int tangent = a->tangent_first + t;
-    const view v = {tensor + row_offset(a, slot, tangent, b, h, first),
-                    a->p->strides[slot].row,
-                    rows,
-                    dims,
-                    slot,
-                    tangent,
-                    b,
-                    h,
-                    first};
+    view v = {tensor + row_offset(a, slot, tangent, b, h, first), a->p->strides[slot].row, rows, dims};
+#if LOADS_BY_MAPS
+    v.slot = slot;
+    v.t = tangent;
+    v.b = b;
+    v.h = h;
+    v.row = first;
+#endif
     return v;
 }
 

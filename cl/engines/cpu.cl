@@ -95,9 +95,9 @@ typedef struct {
 } group;
 
 #define GROUP(g)                                                                                             \
-    real group_room[ROOM_FOR_ROWS];                                                                          \
+    lanes group_room[(ROOM_FOR_ROWS + LANES - 1) / LANES]; /* aligned for lanes */                           \
     __global const in_t *group_kept = 0;                                                                     \
-    const group g = {(long)get_group_id(0), group_room, &group_kept}
+    const group g = {(long)get_group_id(0), (real *)group_room, &group_kept}
 
 #define FOR_EACH_SLOT(slot) UNROLL_FOR (int slot = 0; slot < VECTORS; slot++)
 #define FOR_EACH_SCORE(g, e, slot, inner)                                                                    \
