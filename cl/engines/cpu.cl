@@ -88,8 +88,10 @@ typedef struct {
     int dims;
 } inner_tile;
 
+typedef long tile_number;
+
 typedef struct {
-    long tile;                  /* which tile of the launch this is */
+    tile_number tile;                  /* which tile of the launch this is */
     real *room;                 /* [ROOM_FOR_ROWS] converted inner rows */
     __global const in_t **kept; /* whose rows they are */
 } group;

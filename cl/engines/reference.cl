@@ -19,9 +19,11 @@
 #define UNROLL_LIST_FOR for
 #define ENGINE_SPLITS_PLAIN_TILES 0
 
+typedef long tile_number;
+
 /* The work-group as a work-item sees it. */
 typedef struct {
-    long tile; /* which tile of the launch this is */
+    tile_number tile; /* which tile of the launch this is */
 } group;
 #define GROUP(g) const group g = {(long)get_global_id(0)}
 
