@@ -83,6 +83,8 @@ static void define_engine(struct clattn_program_spec *spec, const struct clattn_
 {
     clattn_spec_define(spec, "HEAD_DIM_CLASS", tile->head_dim_class);
     clattn_spec_define(spec, "HEAD_DIM_V_CLASS", tile->head_dim_v_class);
+    if (engine->loads_by_maps)
+        clattn_spec_define(spec, "LOADS_BY_MAPS", 1);
     engine->define(spec, tile);
 }
 

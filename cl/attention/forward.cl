@@ -407,7 +407,14 @@ typedef struct {
     int count;
 } destinations;
 
-static inline void add_destination(destinations *all, const target to) { all->to[all->count++] = to; }
+static inline void add_destination(destinations *all, const target to)
+{
+    if (all->count == 0)
+        all->to[0] = to;
+    else
+        all->to[1] = to;
+    all->count++;
+}
 
 static inline destinations output_destinations(const arguments *a, const query_tile *tile)
 {
@@ -443,8 +450,12 @@ static inline destinations tangent_destinations(const arguments *a, const query_
 
 static inline void store_to(const group *g, const destinations *all, const lanes *output)
 {
-    for (int n = 0; n < all->count; n++)
-        store_rows(g, &all->to[n], output, HEAD_DIM_V_CLASS, 1);
+    for (int n = 0; n < all->count; n++) {
+        target to = all->to[0]; /* by constants, so that they need not lie in memory */
+        if (n == 1)
+            to = all->to[1];
+        store_rows(g, &to, output, HEAD_DIM_V_CLASS, 1);
+    }
 }
 
 static inline void store_outputs(const arguments *a, const group *g, const query_tile *tile,

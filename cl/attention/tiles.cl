@@ -14,11 +14,11 @@ typedef struct {
  * sequence one lies in shows here. One that lies behind the last row starts
  * beyond its sequence and so does nothing.
  */
-static inline place place_in_packed(const arguments *a, const long tile, const bool keys_outer,
+static inline place place_in_packed(const arguments *a, const tile_number tile, const bool keys_outer,
                                     const int heads)
 {
     const int batch = a->p->batch, total = keys_outer ? a->p->keys : a->p->queries;
-    const long tiles = ((long)total + OUTER - 1) / OUTER + batch + 2;
+    const tile_number tiles = ((tile_number)total + OUTER - 1) / OUTER + batch + 2;
     __global const int *cu_seqlens = keys_outer ? a->cu_seqlens_k : a->cu_seqlens_q;
     place at = {0, (int)(tile / tiles), (int)(tile % tiles)};
     for (; at.b < batch + 1; at.b++) {
@@ -33,18 +33,18 @@ static inline place place_in_packed(const arguments *a, const long tile, const b
 }
 
 /* Outer tiles of a launch: as many as the host counts. */
-static inline long outer_tiles(const arguments *a, const bool keys_outer, const int heads)
+static inline tile_number outer_tiles(const arguments *a, const bool keys_outer, const int heads)
 {
-    const long tiles = ((long)(keys_outer ? a->p->keys : a->p->queries) + OUTER - 1) / OUTER;
-    return a->cu_seqlens_q ? heads * (tiles + a->p->batch + 2) : (long)a->p->batch * heads * tiles;
+    const tile_number tiles = ((tile_number)(keys_outer ? a->p->keys : a->p->queries) + OUTER - 1) / OUTER;
+    return a->cu_seqlens_q ? heads * (tiles + a->p->batch + 2) : (tile_number)a->p->batch * heads * tiles;
 }
 
 /* Tiles with more to do come first where queries see only keys before them, so that none is left for the end. */
-static inline place place_of(const arguments *a, const long tile, const bool keys_outer, const int heads)
+static inline place place_of(const arguments *a, const tile_number tile, const bool keys_outer, const int heads)
 {
     if (a->cu_seqlens_q)
         return place_in_packed(a, tile, keys_outer, heads);
-    const long tiles = ((long)(keys_outer ? a->p->keys : a->p->queries) + OUTER - 1) / OUTER;
+    const tile_number tiles = ((tile_number)(keys_outer ? a->p->keys : a->p->queries) + OUTER - 1) / OUTER;
     const int together = keys_outer ? 1 : a->p->heads_together;
     const int first_head = (int)(tile / tiles / together) * together;
     const int mixed = min(together, a->p->batch * heads - first_head);
@@ -87,15 +87,14 @@ static inline view rows_view(const arguments *a, __global const in_t *tensor, co
                              const int b, const int h, const int first, const int rows, const int dims)
 {
     const int tangent = a->tangent_first + t;
-    const view v = {tensor + row_offset(a, slot, tangent, b, h, first),
-                    a->p->strides[slot].row,
-                    rows,
-                    dims,
-                    slot,
-                    tangent,
-                    b,
-                    h,
-                    first};
+    view v = {tensor + row_offset(a, slot, tangent, b, h, first), a->p->strides[slot].row, rows, dims};
+#if LOADS_BY_MAPS
+    v.slot = slot;
+    v.t = tangent;
+    v.b = b;
+    v.h = h;
+    v.row = first;
+#endif
     return v;
 }
 

@@ -50,14 +50,20 @@ typedef struct {
     a.p = params;                                                                                            \
     a.tangent_first = tangent_first
 
-/* `rows` rows of `dims` elements, `stride` elements apart; what lies beyond reads as 0. Also by name, for engines that
- * load through a description of the whole tensor: row `row` on of tangent t, batch b and head h of tensor `slot`. */
+/* 1: the engine loads rows by a description of their whole tensor, so it must know whose they are. */
+#ifndef LOADS_BY_MAPS
+#define LOADS_BY_MAPS 0
+#endif
+
+/* `rows` rows of `dims` elements, `stride` elements apart; what lies beyond reads as 0. */
 typedef struct {
     __global const in_t *data;
     long stride;
     int rows;
     int dims;
-    int slot, t, b, h, row;
+#if LOADS_BY_MAPS
+    int slot, t, b, h, row; /* the first: row `row` of tangent t, batch b and head h of tensor `slot` */
+#endif
 } view;
 
 /* Rows of a [B,H,S,dims] result, to be written, rounded to the result's type or, where `full` is not NULL, as they

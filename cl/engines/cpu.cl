@@ -90,8 +90,10 @@ static inline void prefetch_ahead(rows_ahead *ahead)
 /* What products keep from one call to the next: the file of products says. */
 typedef struct product_room product_room;
 
+typedef long tile_number;
+
 typedef struct {
-    long tile; /* which tile of the launch this is */
+    tile_number tile; /* which tile of the launch this is */
     product_room *room;
     rows_ahead *ahead;
 } group;

@@ -218,15 +218,15 @@ static inline void store_pair(__global out_t *to, const float low, const float h
 static inline void store_row(const target *to, const lanes *output, const int dim_class, const lanes factor,
                              const int row, const int column)
 {
-    const bool pairs = !to->full && ((to->stride | to->dims) & 1) == 0 && ((ulong)to->rounded & 7) == 0;
     const long at = row * to->stride + column;
-    const int dims = row < to->rows ? to->dims - column : 0; /* from this work-item's first on */
-    if (pairs)
-        UNROLL_FOR (int n = 0; n < dim_class / 8; n++) {
-            if (8 * n < dims)
-                store_pair(to->rounded + at + 8 * n, factor * output[4 * n], factor * output[4 * n + 1]);
-        }
-    else
+    const int dims = to->dims - column; /* from this work-item's first on */
+    const bool pairs = !to->full && ((to->stride | to->dims) & 1) == 0 && ((ulong)to->rounded & 7) == 0;
+    if (row >= to->rows)
+        return;
+    if (pairs && to->dims == dim_class) {
+        UNROLL_FOR (int n = 0; n < dim_class / 8; n++)
+            store_pair(to->rounded + at + 8 * n, factor * output[4 * n], factor * output[4 * n + 1]);
+    } else {
         UNROLL_FOR (int n = 0; n < dim_class / 4; n++) {
             const int d = n / 2 * 8 + n % 2;
             if (d < dims && to->full)
@@ -234,6 +234,7 @@ static inline void store_row(const target *to, const lanes *output, const int di
             else if (d < dims)
                 STORE_OUT(factor * output[n / 2 * 4 + n % 2], to->rounded + at + d);
         }
+    }
 }
 
 static inline void store_rows(const group *g, const target *to, const lanes *output, const int dim_class,

@@ -96,9 +96,11 @@ typedef struct {
     bool my_turn; /* at the matrix units */
 } progress;
 
+typedef int tile_number; /* a division of long is a loop; the host sees to it that int will do */
+
 /* The work-group as a work-item sees it. */
 typedef struct {
-    long tile; /* which tile of the launch this is */
+    tile_number tile; /* which tile of the launch this is */
     int role;
     bool fed;      /* tiles can be loaded by maps; else the whole launch is ALONE */
     int warpgroup; /* of those that multiply */
@@ -109,7 +111,7 @@ typedef struct {
     progress *at;
 } group;
 
-static inline group group_of(const long tile, const int role, const bool fed, const uint memory,
+static inline group group_of(const tile_number tile, const int role, const bool fed, const uint memory,
                              __global const uint *maps, progress *at)
 {
     const int item = (int)get_local_id(0) - 128, lane = item & 31;
@@ -338,7 +340,7 @@ static inline void begin_tile(progress *at) { at->held = 0; }
 static inline void end_tile(progress *at) { at->tiles ^= 1; }
 
 #define WALK_TILES(function, a, count, role)                                                                 \
-    for (long tile_ = get_group_id(0); tile_ < (count); tile_ += get_num_groups(0)) {                        \
+    for (tile_number tile_ = get_group_id(0); tile_ < (count); tile_ += (tile_number)get_num_groups(0)) {                        \
         const group g_ = group_of(tile_, role, (role) == LOADS || fed_, memory_, (a)->tensor_maps, &at_);    \
         begin_tile(&at_);                                                                                    \
         function(a, &g_);                                                                                    \
@@ -348,7 +350,7 @@ static inline void end_tile(progress *at) { at->tiles ^= 1; }
 #define FOR_EACH_TILE(function, a, tiles)                                                                    \
     __local uchar group_memory[SHARED_BYTES] __attribute__((aligned(1024)));                                 \
     const uint memory_ = shared_address(group_memory);                                                       \
-    const long tiles_ = tiles;                                                                               \
+    const tile_number tiles_ = tiles;                                                                               \
     const bool fed_ = maps_can_express(a);                                                                   \
     progress at_ = {0, 0, 0, 0, 0, false};                                                                   \
     const group whole_ = group_of(0, MULTIPLIES, fed_, memory_, 0, &at_);                                    \

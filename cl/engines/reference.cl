@@ -21,9 +21,11 @@
 #define ENGINE_ROUNDS_WEIGHTS 0
 #define ROUND_WEIGHT(x) (x)
 
+typedef long tile_number;
+
 /* The work-group as a work-item sees it. */
 typedef struct {
-    long tile; /* which tile of the launch this is */
+    tile_number tile; /* which tile of the launch this is */
 } group;
 #define GROUP(g) const group g = {(long)get_global_id(0)}
 #define END_GROUP(g)

@@ -59,9 +59,11 @@
 #define STAGE_SIZE (STAGE_SCORES > STAGE_VALUES ? STAGE_SCORES : STAGE_VALUES)
 #define WEIGHT_STRIDE (BN + 1)
 
+typedef long tile_number;
+
 /* The work-group as a work-item sees it. */
 typedef struct {
-    long tile; /* which tile of the launch this is */
+    tile_number tile; /* which tile of the launch this is */
     int item;  /* 0 .. TX TY - 1 */
     int tx, ty;
     __local real *stage;   /* [STAGE_SIZE] slices of operands on their way to registers */

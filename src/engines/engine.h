@@ -32,6 +32,7 @@ struct clattn_tile_query {
 
 struct clattn_engine {
     const char *name;
+    bool only_by_name;       /* not tried on enough yet to be chosen: taken when a problem asks for it */
     bool loads_by_maps;      /* its kernels keep descriptions of the tensors in the workspace */
     bool is_ptx_for_sm_90a;  /* its programs are changed on their way; see ptx.h */
     bool adds_to_inner_rows; /* it has that word: gradients can be computed in one pass */

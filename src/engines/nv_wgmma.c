@@ -1,4 +1,5 @@
 /* Engine "nv_wgmma" on the host: NVIDIA's compute capability 9.0, forward attention and its tangents in half types. */
+#include <stdint.h>
 #include <stdio.h>
 
 #include "engines/engine.h"
@@ -105,6 +106,11 @@ static bool supports(const clattn_device_info *device, clattn_operation operatio
         snprintf(reason, size, "no tile fits these head dims");
         return false;
     }
+    /* tiles are numbered by int */
+    if (problem->batch * problem->heads_q * (problem->queries / 128 + 1) > INT32_MAX / 128) {
+        snprintf(reason, size, "too many tiles");
+        return false;
+    }
     return maps_can_express(problem, reason, size);
 }
 
@@ -118,6 +124,7 @@ static void define(struct clattn_program_spec *spec, const struct clattn_tile *t
 
 const struct clattn_engine clattn_engine_nv_wgmma = {
     .name = "nv_wgmma",
+    .only_by_name = true,
     .loads_by_maps = true,
     .is_ptx_for_sm_90a = true,
     .may_not_build = true,

@@ -92,6 +92,8 @@ clattn_status clattn_engine_choose(const clattn_device_info *device, clattn_oper
         ;
     for (int i = first; i < ENGINE_COUNT; i++) {
         char why[160];
+        if (engines[i]->only_by_name)
+            continue;
         if (engines[i]->supports(device, operation, problem, why, sizeof why)) {
             *engine = engines[i];
             if (i == 0)
