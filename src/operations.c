@@ -194,7 +194,8 @@ static clattn_status add_tiles(struct clattn_plan *plan, const struct pass *pass
                                int64_t tiles, int tangent_first)
 {
     const size_t local = (size_t)(pass->tile.items_x * pass->tile.items_y);
-    const int64_t groups = pass->tile.most_groups && pass->tile.most_groups < tiles ? pass->tile.most_groups : tiles;
+    const int64_t groups =
+        pass->tile.most_groups && pass->tile.most_groups < tiles ? pass->tile.most_groups : tiles;
     return add_launch(plan, pass, kernel, groups * tile_items(pass), local, tangent_first);
 }
 

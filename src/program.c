@@ -60,7 +60,8 @@ int clattn_program_store_built(const struct clattn_program_store *store)
 
 static bool same_spec(const struct clattn_program_spec *a, const struct clattn_program_spec *b)
 {
-    if (a->source_count != b->source_count || a->is_ptx_for_sm_90a != b->is_ptx_for_sm_90a || strcmp(a->options, b->options) != 0)
+    if (a->source_count != b->source_count || a->is_ptx_for_sm_90a != b->is_ptx_for_sm_90a ||
+        strcmp(a->options, b->options) != 0)
         return false;
     for (int i = 0; i < a->source_count; i++)
         if (strcmp(a->sources[i], b->sources[i]) != 0)
@@ -273,8 +274,8 @@ static char *read_binary(clattn_context *context, cl_program program)
             text = calloc(1, sizes[i] + 1);
             places[i] = (unsigned char *)text;
         }
-    if (text && clGetProgramInfo(program, CL_PROGRAM_BINARIES, bytes / sizeof *devices * sizeof *places, places,
-                                 NULL) != CL_SUCCESS) {
+    if (text && clGetProgramInfo(program, CL_PROGRAM_BINARIES, bytes / sizeof *devices * sizeof *places,
+                                 places, NULL) != CL_SUCCESS) {
         free(text);
         return NULL;
     }
@@ -293,8 +294,8 @@ static clattn_status rebuild_for_sm_90a(clattn_context *context, const struct cl
     const size_t length = strlen(patched);
     const unsigned char *bytes = (const unsigned char *)patched;
     cl_int error, unused;
-    cl_program rebuilt = clCreateProgramWithBinary(context->cl, 1, &context->device.id, &length, &bytes,
-                                                   &unused, &error);
+    cl_program rebuilt =
+        clCreateProgramWithBinary(context->cl, 1, &context->device.id, &length, &bytes, &unused, &error);
     free(patched);
     CLATTN_TRY(clattn_from_cl(error, "clCreateProgramWithBinary"));
     error = clBuildProgram(rebuilt, 1, &context->device.id, "-cl-nv-verbose", NULL, NULL);

@@ -14,8 +14,9 @@ struct clattn_program_spec {
     const char *sources[CLATTN_MAX_SOURCES]; /* names in cl/, in order; static strings */
     int source_count;
     char options[CLATTN_OPTIONS_SIZE];
-    bool is_ptx_for_sm_90a; /* what the driver makes of the sources is PTX that stands for other PTX: see ptx.h */
-    const char *logit; /* the caller's logit function, or NULL; takes the place of CLATTN_LOGIT_SOURCE */
+    bool
+        is_ptx_for_sm_90a; /* what the driver makes of the sources is PTX that stands for other PTX: see ptx.h */
+    const char *logit;     /* the caller's logit function, or NULL; takes the place of CLATTN_LOGIT_SOURCE */
 };
 
 /* The name in `sources` that stands for the caller's text. */

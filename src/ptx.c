@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool starts_with(const char *text, const char *start) { return strncmp(text, start, strlen(start)) == 0; }
+static bool starts_with(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
 
 /* What is inserted is shorter than this, and there is one a line at most. */
 #define LONGEST_INSERTION 20

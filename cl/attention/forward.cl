@@ -276,8 +276,8 @@ static inline void value_products(const arguments *a, const group *g, const quer
 #if HAS_TV
     FOR_EACH_TANGENT (t) {
         tv[t] = KEY_ROWS(a, &tile->s, tv, SLOT_TV, t, j0, a->p->head_dim_v);
-        products[count++] = (value_product){
-            run->tangent_output[t], HEAD_DIM_V_CLASS, HAS_TS ? 0 : keep, s->scores, &tv[t]};
+        products[count++] =
+            (value_product){run->tangent_output[t], HEAD_DIM_V_CLASS, HAS_TS ? 0 : keep, s->scores, &tv[t]};
     }
 #endif
 #if ENGINE_LOOKS_AHEAD
@@ -378,8 +378,8 @@ static inline void finish(const group *g, const query_tile *tile, const bool who
     FOR_EACH_OUTPUT (g, e, slot, d, HEAD_DIM_V_CLASS) {
         run->output[e] *= scale * inverse[slot];
         FOR_EACH_TANGENT (t)
-            run->tangent_output[t][e] = run->tangent_output[t][e] * (scale * inverse[slot]) -
-                                        of_outputs->r[t][slot] * run->output[e];
+            run->tangent_output[t][e] =
+                run->tangent_output[t][e] * (scale * inverse[slot]) - of_outputs->r[t][slot] * run->output[e];
     }
 }
 
@@ -492,8 +492,7 @@ static inline void store_sums(const arguments *a, const group *g, const query_ti
         store_stat(a, tile, parts ? a->lse_low_parts : a->lse_low, parts ? tile->split : 0, row, low);
         FOR_EACH_TANGENT (t)
             store_stat(a, tile, parts ? a->tlse_parts : a->tlse,
-                       parts ? tile->split * TANGENTS + t : a->tangent_first + t, row,
-                       run->sums.r[t][slot]);
+                       parts ? tile->split * TANGENTS + t : a->tangent_first + t, row, run->sums.r[t][slot]);
     }
 }
 

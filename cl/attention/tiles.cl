@@ -40,7 +40,8 @@ static inline tile_number outer_tiles(const arguments *a, const bool keys_outer,
 }
 
 /* Tiles with more to do come first where queries see only keys before them, so that none is left for the end. */
-static inline place place_of(const arguments *a, const tile_number tile, const bool keys_outer, const int heads)
+static inline place place_of(const arguments *a, const tile_number tile, const bool keys_outer,
+                             const int heads)
 {
     if (a->cu_seqlens_q)
         return place_in_packed(a, tile, keys_outer, heads);

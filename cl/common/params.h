@@ -74,7 +74,7 @@
     X(TLSE_PARTS, tlse_parts, real)                                                                          \
     X(DQ_PARTS, dq_parts, real) /* [slices,B,Hq,M,D rounded up to 16]: dQ / scale, by slices of the keys */  \
     X(TDQ_PARTS, tdq_parts, real)                                                                            \
-    X(TILE_COUNTS, tile_counts, int)   /* [outer tiles, 2]: visited and all inner tiles */                   \
+    X(TILE_COUNTS, tile_counts, int)  /* [outer tiles, 2]: visited and all inner tiles */                    \
     X(TENSOR_MAPS, tensor_maps, uint) /* descriptions of tensors, for an engine that loads by them */
 
 #define ATTENTION_TENSORS(X) ATTENTION_CALL_TENSORS(X) ATTENTION_SCRATCH_TENSORS(X)

@@ -12,8 +12,9 @@
 
 #define TENSOR_MAP_F16 6 /* element types */
 #define TENSOR_MAP_BF16 10
-#define TENSOR_MAP_SWIZZLE_128 3 /* rows of 128 bytes, whose 16-byte pieces are permuted by the row's number mod 8 */
-#define TENSOR_MAP_L2_256 3      /* bytes that a miss brings into the second-level cache */
+/* Rows of 128 bytes, whose 16-byte pieces are permuted by the row's number mod 8. */
+#define TENSOR_MAP_SWIZZLE_128 3
+#define TENSOR_MAP_L2_256 3 /* bytes that a miss brings into the second-level cache */
 
 #define TENSOR_MAP_WORDS 32
 

@@ -23,7 +23,7 @@
 #define ENGINE_ATTRIBUTES __attribute__((reqd_work_group_size(1, 1, 1)))
 #define ENGINE_SPLITS_PLAIN_TILES 1
 #define BASE_BELOW 0
-#define LAZY_RISE 5 /* weights are at most e^5; outputs are seldom rescaled */
+#define LAZY_RISE 5         /* weights are at most e^5; outputs are seldom rescaled */
 #define UNROLL_LIST_FOR for /* products are calls */
 #define WIDEST_DIM (HEAD_DIM_CLASS > HEAD_DIM_V_CLASS ? HEAD_DIM_CLASS : HEAD_DIM_V_CLASS)
 #define NOT_INLINED static __attribute__((noinline))

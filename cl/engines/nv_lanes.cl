@@ -45,9 +45,9 @@ static inline float multiply_add(const float x, const float y, const float z)
     return sum;
 }
 
-#define EXP(x) exp2_approximately((x) * LOG2_E)
+#define EXP(x) exp2_approximately((x)*LOG2_E)
 /* finite for the least base of all */
-#define EXP_BASE(base) lowered(FLT_MAX, -LOG2_E * (base))
+#define EXP_BASE(base) lowered(FLT_MAX, -LOG2_E *(base))
 #define EXP_ABOVE(x, prepared_base) exp2_approximately(multiply_add(x, LOG2_E, prepared_base))
 #define MAXIMUM(least, x) larger(least, x)
 #define AT_LEAST(least, x) raised(least, x)

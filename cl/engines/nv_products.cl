@@ -7,7 +7,7 @@
 #define IS_KNOWN(products, member, n)                                                                        \
     bool known = false;                                                                                      \
     UNROLL_FOR (int m_ = 0; m_ < (n); m_++)                                                                  \
-        known = known || (products)[m_].member == (products)[n].member
+    known = known || (products)[m_].member == (products)[n].member
 
 /* Arrays of a work-item that is ALONE are indexed as it comes, so they lie in memory, and their loops stay loops. */
 #define ROLLED_FOR _Pragma("unroll 1") for
@@ -26,8 +26,9 @@ static inline void multiply_scores_alone(const group *g, lanes *sum, const view 
 }
 
 /* The weights of a row are spread over four work-items. */
-static inline void multiply_values_alone(const group *g, lanes *output, const int dim_class, const lanes *keep,
-                                         const lanes *weights, const view *inner, const bool careful)
+static inline void multiply_values_alone(const group *g, lanes *output, const int dim_class,
+                                         const lanes *keep, const lanes *weights, const view *inner,
+                                         const bool careful)
 {
     const int quad = (int)get_local_id(0) & 28;
     ROLLED_FOR (int e = 0; e < OUTPUTS(dim_class); e++)
@@ -37,7 +38,8 @@ static inline void multiply_values_alone(const group *g, lanes *output, const in
         const lanes weight_0 = shuffle_from(weights[first], owner);
         const lanes weight_1 = shuffle_from(weights[first + 2], owner);
         ROLLED_FOR (int e = 0; e < OUTPUTS(dim_class); e++) {
-            const lanes w = e & 2 ? weight_1 : weight_0, x = view_at(inner, j, (e >> 2) * 8 + (e & 1) + g->column);
+            const lanes w = e & 2 ? weight_1 : weight_0,
+                        x = view_at(inner, j, (e >> 2) * 8 + (e & 1) + g->column);
             output[e] = careful && IS_MARKED(w) ? output[e] : MULTIPLY_ADD(w, x, output[e]);
         }
     }
@@ -71,9 +73,9 @@ static inline void start_score_products(const group *g, const score_product *pro
                 rows_descriptor(held_tile(g, product->outer->number) + g->warpgroup * PIECE_BYTES(64));
             const ulong b = rows_descriptor(inner[n]);
             UNROLL_FOR (int k = 0; k < HEAD_DIM_CLASS / 16; k++)
-                WGMMA_NAME(rows, INNER)(product->sum, a + k / 4 * (PIECE_BYTES(OUTER) >> 4) + k % 4 * 2,
-                                        b + k / 4 * (PIECE_BYTES(INNER) >> 4) + k % 4 * 2,
-                                        product->adds || k > 0);
+                WGMMA_NAME(rows, INNER)
+            (product->sum, a + k / 4 * (PIECE_BYTES(OUTER) >> 4) + k % 4 * 2,
+             b + k / 4 * (PIECE_BYTES(INNER) >> 4) + k % 4 * 2, product->adds || k > 0);
         }
     }
     if (g->role == MULTIPLIES) {
@@ -167,7 +169,8 @@ static inline void start_handed_products(const group *g, const value_product *pr
         } else {
             const ulong b = values_descriptor(inner[n], PIECE_BYTES(INNER));
             UNROLL_FOR (int k = 0; k < INNER / 16; k++)
-                WGMMA_NAME(values, HEAD_DIM_V_CLASS)(products[n].output, weights[n].pairs + 4 * k, b + 128 * k);
+                WGMMA_NAME(values, HEAD_DIM_V_CLASS)
+            (products[n].output, weights[n].pairs + 4 * k, b + 128 * k);
         }
     if (g->role == MULTIPLIES)
         wgmma_commit();

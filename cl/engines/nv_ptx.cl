@@ -18,7 +18,8 @@ static inline void barrier_arrive(const uint barrier)
 }
 static inline void barrier_expect(const uint barrier, const uint bytes)
 {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+                 : "memory");
 }
 /* Waits until the phase of this parity is complete; parity 1 of a new barrier is. */
 static inline void barrier_wait(const uint barrier, const uint parity)
@@ -26,10 +27,11 @@ static inline void barrier_wait(const uint barrier, const uint parity)
 #ifdef TRAP_IF_STUCK
     for (uint n = 0;; n++) {
         uint done;
-        asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
-                     : "=r"(done)
-                     : "r"(barrier), "r"(parity)
-                     : "memory");
+        asm volatile(
+            "{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
+            : "=r"(done)
+            : "r"(barrier), "r"(parity)
+            : "memory");
         if (done)
             return;
         if (n > 400000)
@@ -97,9 +99,10 @@ static inline float shuffle_from(const float x, const int lane)
 static inline bool warp_any(const bool condition)
 {
     int any;
-    asm volatile("{.reg .pred p, q; setp.ne.b32 p, %1, 0; vote.sync.any.pred q, p, 0xffffffff; selp.b32 %0, 1, 0, q;}"
-                 : "=r"(any)
-                 : "r"((int)condition));
+    asm volatile(
+        "{.reg .pred p, q; setp.ne.b32 p, %1, 0; vote.sync.any.pred q, p, 0xffffffff; selp.b32 %0, 1, 0, q;}"
+        : "=r"(any)
+        : "r"((int)condition));
     return any != 0;
 }
 
@@ -157,9 +160,9 @@ static inline uint pack_pair(const float low, const float high)
 #define DEFINE_WGMMA(n, registers, p0, p1, p2, p3, p4)                                                       \
     static inline void wgmma_rows_##n(float *sum, const ulong a, const ulong b, const int adds)              \
     {                                                                                                        \
-        asm volatile("//@{.reg .pred p; setp.ne.b32 p, " p2                                                  \
-                     ", 0; wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." MATRIX_TYPE "." MATRIX_TYPE      \
-                     " {" PLACES_##registers "}, " p0 ", " p1 ", p, 1, 1, 0, 0;}"                            \
+        asm volatile("//@{.reg .pred p; setp.ne.b32 p, " p2 ", 0; wgmma.mma_async.sync.aligned.m64n" #n      \
+                     "k16.f32." MATRIX_TYPE "." MATRIX_TYPE " {" PLACES_##registers "}, " p0 ", " p1         \
+                                                                                    ", p, 1, 1, 0, 0;}"      \
                      : REGISTERS_##registers(sum, 0)                                                         \
                      : "l"(a), "l"(b), "r"(adds)                                                             \
                      : "memory");                                                                            \
@@ -167,8 +170,8 @@ static inline uint pack_pair(const float low, const float high)
     static inline void wgmma_values_##n(float *sum, const uint *a, const ulong b)                            \
     {                                                                                                        \
         asm volatile("//@{.reg .pred p; setp.eq.b32 p, 0, 0; wgmma.mma_async.sync.aligned.m64n" #n           \
-                     "k16.f32." MATRIX_TYPE "." MATRIX_TYPE " {" PLACES_##registers "}, {" p0 ", " p1        \
-                     ", " p2 ", " p3 "}, " p4 ", p, 1, 1, 1;}"                                               \
+                     "k16.f32." MATRIX_TYPE "." MATRIX_TYPE " {" PLACES_##registers                          \
+                     "}, {" p0 ", " p1 ", " p2 ", " p3 "}, " p4 ", p, 1, 1, 1;}"                             \
                      : REGISTERS_##registers(sum, 0)                                                         \
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)                                    \
                      : "memory");                                                                            \
@@ -197,7 +200,8 @@ static inline void wgmma_commit(void) { asm volatile("//@wgmma.commit_group.sync
 
 /* How wgmma sees a tile of 128-byte rows, swizzled, `address` a multiple of 1024 and a step of depth: a group of 8 rows
  * every 1024 bytes. Steps of 16 along rows are 32 bytes apart; across them, 2048. */
-#define DESCRIPTOR(address, columns_apart) (1UL << 62 | 64UL << 32 | (ulong)(columns_apart) << 16 | (address) >> 4)
+#define DESCRIPTOR(address, columns_apart)                                                                   \
+    (1UL << 62 | 64UL << 32 | (ulong)(columns_apart) << 16 | (address) >> 4)
 static inline ulong rows_descriptor(const uint address) { return DESCRIPTOR(address, 1); }
 /* columns_apart: bytes from 64 columns to the next. */
 static inline ulong values_descriptor(const uint address, const uint columns_apart)

@@ -30,7 +30,8 @@
 #define RING 4 /* inner tiles in local memory */
 #endif
 #ifndef TAKES_TURNS
-#define TAKES_TURNS 2 /* warpgroups at the matrix units: 1 with scores, 2 from values to the next scores, one by one */
+/* Warpgroups at the matrix units: 1 with scores, 2 from values to the next scores, one by one. */
+#define TAKES_TURNS 2
 #endif
 
 #define OUTER (64 * WARPGROUPS)
@@ -74,7 +75,7 @@
 #define PIECE 64
 #define PIECES(dim_class) (((dim_class) + PIECE - 1) / PIECE)
 #define WIDEST_CLASS (HEAD_DIM_CLASS > HEAD_DIM_V_CLASS ? HEAD_DIM_CLASS : HEAD_DIM_V_CLASS)
-#define PIECE_BYTES(rows) ((rows) * 2 * PIECE)
+#define PIECE_BYTES(rows) ((rows)*2 * PIECE)
 #define HELD_TILES (1 + HAS_TQ * TANGENTS)
 #define HELD_BYTES (PIECES(HEAD_DIM_CLASS) * PIECE_BYTES(OUTER))
 #define INNER_BYTES (PIECES(WIDEST_CLASS) * PIECE_BYTES(INNER))
@@ -115,12 +116,14 @@ static inline group group_of(const tile_number tile, const int role, const bool 
                              __global const uint *maps, progress *at)
 {
     const int item = (int)get_local_id(0) - 128, lane = item & 31;
-    const group g = {tile, role, fed, item >> 7, (item >> 5) * 16 + (lane >> 2), (lane & 3) * 2, memory, maps, at};
+    const group g = {tile,           role,   fed,  item >> 7, (item >> 5) * 16 + (lane >> 2),
+                     (lane & 3) * 2, memory, maps, at};
     return g;
 }
 
 /* A work-group a tile, without a loader. */
 #define GROUP(g) const group g = group_of(get_group_id(0), ALONE, false, 0, 0, 0)
+#define END_GROUP(g)
 
 #define FOR_EACH_SLOT(slot) UNROLL_FOR (int slot = 0; slot < 2; slot++)
 /* Accumulators of a row of `columns`: element e, slot, and the column by which it is called. */
@@ -133,8 +136,8 @@ static inline group group_of(const tile_number tile, const int role, const bool 
                 for (int e = (n_ & ~1) * 2 + slot * 2 + (n_ & 1),                                            \
                          column_ = (n_ >> 1) * 8 + (n_ & 1) + (g)->column, once_ = 1;                        \
                      once_; once_ = 0)
-#define FOR_EACH_SCORE(g, e, slot, inner) FOR_EACH_ACCUMULATOR (g, e, slot, inner, INNER)
-#define FOR_EACH_OUTPUT(g, e, slot, d, dim_class) FOR_EACH_ACCUMULATOR (g, e, slot, d, dim_class)
+#define FOR_EACH_SCORE(g, e, slot, inner) FOR_EACH_ACCUMULATOR(g, e, slot, inner, INNER)
+#define FOR_EACH_OUTPUT(g, e, slot, d, dim_class) FOR_EACH_ACCUMULATOR(g, e, slot, d, dim_class)
 
 static inline ilanes outer_row(const group *g, const int slot) { return g->row + 8 * slot; }
 /* True for the one work-item of a row that writes what there is once a row. */
@@ -340,7 +343,7 @@ static inline void begin_tile(progress *at) { at->held = 0; }
 static inline void end_tile(progress *at) { at->tiles ^= 1; }
 
 #define WALK_TILES(function, a, count, role)                                                                 \
-    for (tile_number tile_ = get_group_id(0); tile_ < (count); tile_ += (tile_number)get_num_groups(0)) {                        \
+    for (tile_number tile_ = get_group_id(0); tile_ < (count); tile_ += (tile_number)get_num_groups(0)) {    \
         const group g_ = group_of(tile_, role, (role) == LOADS || fed_, memory_, (a)->tensor_maps, &at_);    \
         begin_tile(&at_);                                                                                    \
         function(a, &g_);                                                                                    \
@@ -350,7 +353,7 @@ static inline void end_tile(progress *at) { at->tiles ^= 1; }
 #define FOR_EACH_TILE(function, a, tiles)                                                                    \
     __local uchar group_memory[SHARED_BYTES] __attribute__((aligned(1024)));                                 \
     const uint memory_ = shared_address(group_memory);                                                       \
-    const tile_number tiles_ = tiles;                                                                               \
+    const tile_number tiles_ = tiles;                                                                        \
     const bool fed_ = maps_can_express(a);                                                                   \
     progress at_ = {0, 0, 0, 0, 0, false};                                                                   \
     const group whole_ = group_of(0, MULTIPLIES, fed_, memory_, 0, &at_);                                    \

@@ -64,7 +64,7 @@ typedef long tile_number;
 /* The work-group as a work-item sees it. */
 typedef struct {
     tile_number tile; /* which tile of the launch this is */
-    int item;  /* 0 .. TX TY - 1 */
+    int item;         /* 0 .. TX TY - 1 */
     int tx, ty;
     __local real *stage;   /* [STAGE_SIZE] slices of operands on their way to registers */
     __local real *weights; /* [BM][WEIGHT_STRIDE] scores handed over */

@@ -22,7 +22,4 @@ typedef struct {
 } pair_tile;
 
 /* S of a pair that attends. -inf is kept for those that do not: a logit of -inf has weight 0, but it is data. */
-static inline lanes logit_value(const logit *z)
-{
-    return AT_LEAST(TO_LANES(-REAL_MAX), z->value);
-}
+static inline lanes logit_value(const logit *z) { return AT_LEAST(TO_LANES(-REAL_MAX), z->value); }

@@ -68,8 +68,8 @@ static bool choose_tile(const struct clattn_tile_query *query, struct clattn_til
     return false;
 }
 
-static bool supports(const clattn_device_info *device, clattn_operation operation, const clattn_problem *problem,
-                     char *reason, size_t size)
+static bool supports(const clattn_device_info *device, clattn_operation operation,
+                     const clattn_problem *problem, char *reason, size_t size)
 {
     if (!device->is_cpu) {
         snprintf(reason, size, "the device is no CPU");

@@ -119,8 +119,9 @@ static bool runs_in_this_process(const clattn_device_info *device)
 }
 
 /* What both engines need; `why_not` is what the CPU says. */
-static bool supports_pairs(const clattn_device_info *device, clattn_operation operation, const clattn_problem *problem,
-                           const char *(*why_not)(void), char *reason, size_t size)
+static bool supports_pairs(const clattn_device_info *device, clattn_operation operation,
+                           const clattn_problem *problem, const char *(*why_not)(void), char *reason,
+                           size_t size)
 {
     const char *why = NULL;
     if (problem->dtype != CLATTN_BF16)
@@ -140,14 +141,14 @@ static bool supports_pairs(const clattn_device_info *device, clattn_operation op
 
 static const char *no_reason(void) { return NULL; }
 
-static bool supports_amx(const clattn_device_info *device, clattn_operation operation, const clattn_problem *problem,
-                         char *reason, size_t size)
+static bool supports_amx(const clattn_device_info *device, clattn_operation operation,
+                         const clattn_problem *problem, char *reason, size_t size)
 {
     return supports_pairs(device, operation, problem, is_emulated() ? no_reason : why_no_tiles, reason, size);
 }
 
-static bool supports_dot(const clattn_device_info *device, clattn_operation operation, const clattn_problem *problem,
-                         char *reason, size_t size)
+static bool supports_dot(const clattn_device_info *device, clattn_operation operation,
+                         const clattn_problem *problem, char *reason, size_t size)
 {
     return supports_pairs(device, operation, problem, why_no_dot, reason, size);
 }

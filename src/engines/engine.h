@@ -40,8 +40,8 @@ struct clattn_engine {
     const char *lanes[3];    /* what a number is; NULL-terminated, as the next */
     const char *sources[7];  /* the engine's words */
     /* Writes why not to `reason`, of `size` bytes, when it cannot. */
-    bool (*supports)(const clattn_device_info *device, clattn_operation operation, const clattn_problem *problem,
-                     char *reason, size_t size);
+    bool (*supports)(const clattn_device_info *device, clattn_operation operation,
+                     const clattn_problem *problem, char *reason, size_t size);
     bool (*choose_tile)(const struct clattn_tile_query *query, struct clattn_tile *tile);
     void (*define)(struct clattn_program_spec *spec, const struct clattn_tile *tile);
 };

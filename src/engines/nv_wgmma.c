@@ -68,8 +68,7 @@ static bool choose_tile(const struct clattn_tile_query *query, struct clattn_til
 /* What a tensor map can say: strides of 16 bytes and less than 2^40. */
 static bool maps_can_express(const clattn_problem *p, char *reason, size_t size)
 {
-    static const clattn_tensor loaded[] = {CLATTN_Q,  CLATTN_K,  CLATTN_V,
-                                           CLATTN_TQ, CLATTN_TK, CLATTN_TV};
+    static const clattn_tensor loaded[] = {CLATTN_Q, CLATTN_K, CLATTN_V, CLATTN_TQ, CLATTN_TK, CLATTN_TV};
     for (size_t i = 0; i < sizeof loaded / sizeof *loaded; i++) {
         if (!p->present[loaded[i]])
             continue;
@@ -85,8 +84,8 @@ static bool maps_can_express(const clattn_problem *p, char *reason, size_t size)
     return true;
 }
 
-static bool supports(const clattn_device_info *device, clattn_operation operation, const clattn_problem *problem,
-                     char *reason, size_t size)
+static bool supports(const clattn_device_info *device, clattn_operation operation,
+                     const clattn_problem *problem, char *reason, size_t size)
 {
     if (device->compute_capability != 90) {
         snprintf(reason, size, "the device is not of compute capability 9.0");

@@ -20,7 +20,8 @@ static void define(struct clattn_program_spec *spec, const struct clattn_tile *t
 const struct clattn_engine clattn_engine_reference = {
     .name = "reference",
     .lanes = {"common/scalar_lanes.cl"},
-    .sources = {"engines/reference.cl", "engines/products.cl", "engines/one_by_one.cl", "engines/scattered_store.cl"},
+    .sources = {"engines/reference.cl", "engines/products.cl", "engines/one_by_one.cl",
+                "engines/scattered_store.cl"},
     .supports = clattn_engine_supports_portably,
     .choose_tile = choose_tile,
     .define = define,

@@ -14,12 +14,8 @@ extern const struct clattn_engine clattn_engine_simt;
 
 /* In order of merit. */
 static const struct clattn_engine *const engines[] = {
-    &clattn_engine_cpu_amx,
-    &clattn_engine_cpu_dot,
-    &clattn_engine_cpu,
-    &clattn_engine_nv_wgmma,
-    &clattn_engine_simt,
-    &clattn_engine_reference,
+    &clattn_engine_cpu_amx,  &clattn_engine_cpu_dot, &clattn_engine_cpu,
+    &clattn_engine_nv_wgmma, &clattn_engine_simt,    &clattn_engine_reference,
 };
 #define ENGINE_COUNT ((int)(sizeof engines / sizeof *engines))
 

@@ -59,8 +59,8 @@ static bool choose_tile(const struct clattn_tile_query *query, struct clattn_til
     return false;
 }
 
-static bool supports(const clattn_device_info *device, clattn_operation operation, const clattn_problem *problem,
-                     char *reason, size_t size)
+static bool supports(const clattn_device_info *device, clattn_operation operation,
+                     const clattn_problem *problem, char *reason, size_t size)
 {
     if (!clattn_engine_supports_portably(device, operation, problem, reason, size))
         return false;
@@ -86,7 +86,8 @@ static void define(struct clattn_program_spec *spec, const struct clattn_tile *t
 const struct clattn_engine clattn_engine_simt = {
     .name = "simt",
     .lanes = {"common/scalar_lanes.cl"},
-    .sources = {"engines/simt.cl", "engines/products.cl", "engines/one_by_one.cl", "engines/scattered_store.cl"},
+    .sources = {"engines/simt.cl", "engines/products.cl", "engines/one_by_one.cl",
+                "engines/scattered_store.cl"},
     .supports = supports,
     .choose_tile = choose_tile,
     .define = define,

@@ -44,7 +44,8 @@ static void test_marks_targets_and_bounds_are_changed(void **state)
 static void test_what_is_no_ptx_for_sm_90_is_refused(void **state)
 {
     (void)state;
-    assert_null(clattn_ptx_for_sm_90a("\x7f" "ELF"));
+    assert_null(clattn_ptx_for_sm_90a("\x7f"
+                                      "ELF"));
     assert_null(clattn_ptx_for_sm_90a(".version 9.0\n.target sm_86\n"));
 }
 
@@ -71,9 +72,11 @@ static void test_logs_are_read_for_what_costs_speed(void **state)
     char note[96];
     assert_true(clattn_ptx_is_sound("(C7512) Potential Performance Loss", note, sizeof note));
     assert_non_null(strstr(note, "C7512"));
-    assert_true(clattn_ptx_is_sound("0 bytes spill stores\n144 bytes spill stores, 8 bytes", note, sizeof note));
+    assert_true(
+        clattn_ptx_is_sound("0 bytes spill stores\n144 bytes spill stores, 8 bytes", note, sizeof note));
     assert_string_equal(note, "144 bytes of registers are spilled");
-    assert_true(clattn_ptx_is_sound("(C7519) warpgroup.arrive is injected\n0 bytes spill stores", note, sizeof note));
+    assert_true(
+        clattn_ptx_is_sound("(C7519) warpgroup.arrive is injected\n0 bytes spill stores", note, sizeof note));
     assert_string_equal(note, "");
 }
 
@@ -87,12 +90,21 @@ static void test_a_tensor_map_has_its_layout(void **state)
                                    {64, 128, 1, 1, 1},
                                    TENSOR_MAP_F16};
     static const uint32_t expected[TENSOR_MAP_WORDS] = {
-        0x34567880, 0x7f12,                          /* address */
-        4u << 4 | 6u << 7 | 3u << 13 | 3u << 17,     /* rank 5, f16, swizzle of 128 bytes, 256 bytes of cache */
-        64, 64000, 320000, 0,                        /* strides >> 4, their lower 32 bits */
-        4u << 12,                                    /* their bits 36 .. 39 */
-        39, 999, 4, 2, 1,                            /* sizes - 1 */
-        63u << 24, 127,                              /* boxes - 1 */
+        0x34567880,
+        0x7f12,                                  /* address */
+        4u << 4 | 6u << 7 | 3u << 13 | 3u << 17, /* rank 5, f16, swizzle of 128 bytes, 256 bytes of cache */
+        64,
+        64000,
+        320000,
+        0,        /* strides >> 4, their lower 32 bits */
+        4u << 12, /* their bits 36 .. 39 */
+        39,
+        999,
+        4,
+        2,
+        1, /* sizes - 1 */
+        63u << 24,
+        127, /* boxes - 1 */
     };
     for (int n = 0; n < TENSOR_MAP_WORDS; n++)
         assert_int_equal(tensor_map_word(&map, n), expected[n]);
