@@ -73,7 +73,7 @@ static const char *find_source(const struct clattn_program_spec *spec, const cha
 {
     if (strcmp(name, CLATTN_LOGIT_SOURCE) == 0)
         return spec->logit;
-    for (size_t i = 0; i < clattn_source_count; i++)
+    for (size_t i = 0; i < clattn_sources_count; i++)
         if (strcmp(clattn_sources[i].name, name) == 0)
             return clattn_sources[i].text;
     return NULL;

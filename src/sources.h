@@ -15,6 +15,6 @@ struct clattn_source {
 
 /* In no order that callers may rely on. */
 extern const struct clattn_source clattn_sources[];
-extern const size_t clattn_source_count;
+extern const size_t clattn_sources_count;
 
 #endif /* CLATTN_SOURCES_H */

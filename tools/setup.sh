@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what building and testing clattn needs and this machine lacks, with
 # the system's package manager. With nothing missing it does nothing, and needs
-# neither network nor rights.
+# neither network nor rights. With --extras also what the benchmark and its
+# tests can do without: a failure to get that is no failure.
 set -eu
 
 minimum_cmake=3.21
@@ -90,13 +91,19 @@ has() {
     opencl-device) has_opencl_device ;;
     cmocka) has_module cmocka ;;
     cjson) has_module libcjson ;;
+    clblast) has_module clblast ;;
+    gnuplot) command -v gnuplot >/dev/null ;;
+    jsonschema) python3 -c 'import jsonschema' 2>/dev/null ;;
     esac
 }
 
-# Sets `missing` to the needs that are not met.
+needs="compiler cmake make pkg-config opencl-loader opencl-headers opencl-device cmocka cjson"
+extras="clblast gnuplot jsonschema"
+
+# Sets `missing` to those that are not there.
 find_missing() {
     missing=
-    for need in compiler cmake make pkg-config opencl-loader opencl-headers opencl-device cmocka cjson; do
+    for need in "$@"; do
         has "$need" || missing="$missing $need"
     done
 }
@@ -110,6 +117,9 @@ packages_of() {
     apt-get:opencl-device) echo pocl-opencl-icd ;;
     apt-get:cmocka) echo libcmocka-dev ;;
     apt-get:cjson) echo libcjson-dev ;;
+    apt-get:clblast) echo libclblast-dev ;;
+    apt-get:gnuplot) echo gnuplot-nox ;;
+    apt-get:jsonschema) echo python3-jsonschema ;;
 
     dnf:compiler) echo gcc ;;
     dnf:pkg-config) echo pkgconf-pkg-config ;;
@@ -117,17 +127,22 @@ packages_of() {
     dnf:opencl-device) echo pocl ;;
     dnf:cmocka) echo libcmocka-devel ;;
     dnf:cjson) echo cjson-devel ;;
+    dnf:clblast) echo clblast-devel ;;
+    dnf:jsonschema) echo python3-jsonschema ;;
 
     pacman:compiler) echo gcc ;;
     pacman:pkg-config) echo pkgconf ;;
     pacman:opencl-loader) echo ocl-icd ;;
     pacman:opencl-device) echo pocl ;;
+    pacman:jsonschema) echo python-jsonschema ;;
 
     zypper:compiler) echo gcc ;;
     zypper:opencl-loader) echo ocl-icd-devel ;;
     zypper:opencl-device) echo pocl ;;
     zypper:cmocka) echo libcmocka-devel ;;
     zypper:cjson) echo cJSON-devel ;;
+    zypper:clblast) echo clblast-devel ;;
+    zypper:jsonschema) echo python3-jsonschema ;;
 
     brew:compiler) echo gcc ;;
     brew:pkg-config) echo pkgconf ;;
@@ -172,45 +187,68 @@ install_packages() {
     esac
 }
 
+# Sets `packages` to those of what is missing.
+list_packages() {
+    packages=
+    for need in $missing; do
+        packages="$packages $(packages_of "$manager" "$need")"
+    done
+}
+
+# What the tests of the benchmark skip, or the benchmark leaves out, without.
+install_extras() {
+    # Lists of words, here and below.
+    # shellcheck disable=SC2086
+    find_missing $extras
+    [ -n "$missing" ] || return 0
+    find_manager
+    if [ -z "$manager" ] || ! may_install; then
+        echo "setup: going on without:$missing (for the benchmark)" >&2
+        return 0
+    fi
+    list_packages
+    echo "setup: installing with $manager:$packages"
+    # shellcheck disable=SC2086
+    install_packages $packages || echo "setup: going on without some of:$missing (for the benchmark)" >&2
+}
+
+install_needs() {
+    find_manager
+    if [ -z "$manager" ]; then
+        echo "setup: missing:$missing; no known package manager here (apt-get, dnf, pacman, zypper, brew)" >&2
+        exit 1
+    fi
+    list_packages
+    if ! may_install; then
+        echo "setup: missing:$missing" >&2
+        echo "setup: no right to install here; ask an administrator for: $manager install$packages" >&2
+        exit 1
+    fi
+    echo "setup: installing with $manager:$packages"
+    # shellcheck disable=SC2086
+    install_packages $packages
+    # shellcheck disable=SC2086
+    find_missing $needs
+    if [ -n "$missing" ]; then
+        echo "setup: still missing after the installation:$missing (cmake must be $minimum_cmake or later)" >&2
+        exit 1
+    fi
+}
+
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-find_missing
-if [ -z "$missing" ]; then
-    exit 0
-fi
-
+# shellcheck disable=SC2086
+find_missing $needs
 if [[ $missing == *opencl-device* ]] && [ -s "$scratch/broken" ]; then
     echo "setup: OpenCL is installed, and finds no device; another installation would not help:" >&2
     sed 's/^/setup:   /' "$scratch/broken" >&2
     echo "setup: PoCL needs a HOME or POCL_CACHE_DIR that can be written" >&2
     exit 1
 fi
-
-find_manager
-if [ -z "$manager" ]; then
-    echo "setup: missing:$missing; no known package manager here (apt-get, dnf, pacman, zypper, brew)" >&2
-    exit 1
-fi
-
-packages=
-for need in $missing; do
-    packages="$packages $(packages_of "$manager" "$need")"
-done
-
-if ! may_install; then
-    echo "setup: missing:$missing" >&2
-    echo "setup: no right to install here; ask an administrator for: $manager install$packages" >&2
-    exit 1
-fi
-
-echo "setup: installing with $manager:$packages"
-# The list is one of words.
-# shellcheck disable=SC2086
-install_packages $packages
-
-find_missing
 if [ -n "$missing" ]; then
-    echo "setup: still missing after the installation:$missing (cmake must be $minimum_cmake or later)" >&2
-    exit 1
+    install_needs
+fi
+if [ "${1-}" = --extras ]; then
+    install_extras
 fi

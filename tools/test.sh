@@ -4,7 +4,7 @@
 set -eu
 
 cd "$(dirname "$0")/.."
-tools/setup.sh
+tools/setup.sh --extras
 jobs=$(getconf _NPROCESSORS_ONLN)
 
 cmake --preset release

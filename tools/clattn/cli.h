@@ -38,5 +38,6 @@ bool cli_wants_help(int argc, char **argv);
 int clattn_cmd_info(int argc, char **argv);
 int clattn_cmd_run(int argc, char **argv);
 int clattn_cmd_check(int argc, char **argv);
+int clattn_cmd_bench(int argc, char **argv);
 
 #endif /* CLATTN_TOOL_CLI_H */

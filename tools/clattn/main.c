@@ -21,7 +21,7 @@ static const subcommand SUBCOMMANDS[] = {
     {"info", "platforms, devices, limits, the engine chosen for each dtype", clattn_cmd_info},
     {"run", "one operation on .npy files", clattn_cmd_run},
     {"check", "self-test of every operation and option on this device", clattn_cmd_check},
-    {"bench", "the benchmark tables (not built yet)", NULL},
+    {"bench", "the benchmark: time, memory and errors beside the quadratic method", clattn_cmd_bench},
     {"tune", "search tile sizes on this device and store them (not built yet)", NULL},
 };
 enum {

@@ -6,12 +6,11 @@
 
 #include "cli.h"
 #include "convert.h"
+#include "directory.h"
 #include "tensors.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* ---- from the device ---- */
 
@@ -76,39 +75,6 @@ int results_fetch(device_run *device, const shapes *sizes, const clattn_problem 
 
 /* ---- to files ---- */
 
-/* Makes one directory; one that is there already is fine. */
-static bool make_directory(const char *path)
-{
-    struct stat facts;
-    if (mkdir(path, 0777) == 0)
-        return true;
-    int reason = errno;
-    bool there = stat(path, &facts) == 0, directory = there && S_ISDIR(facts.st_mode);
-    errno = there ? ENOTDIR : reason;
-    return directory;
-}
-
-static int make_directories(const char *directory)
-{
-    char *path = malloc(strlen(directory) + 1);
-    if (!path)
-        return cli_fail("out of memory");
-    strcpy(path, directory);
-    bool ok = true;
-    for (char *slash = strchr(path + (path[0] == '/'), '/'); slash && ok; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        ok = make_directory(path);
-        if (ok)
-            *slash = '/';
-    }
-    ok = ok && make_directory(path);
-    int code = CLI_OK;
-    if (!ok) /* path ends where it failed */
-        code = cli_fail("--out: %s: cannot make the directory: %s: %s", directory, path, strerror(errno));
-    free(path);
-    return code;
-}
-
 static int stage(const npy_array *result, clattn_tensor tensor, const char *directory, results_files *files)
 {
     npy_error error;
@@ -122,7 +88,7 @@ static int stage(const npy_array *result, clattn_tensor tensor, const char *dire
 
 int results_stage(const char *directory, const npy_array results[CLATTN_TENSOR_COUNT], results_files *files)
 {
-    int code = make_directories(directory);
+    int code = directory_make(directory);
     for (int t = 0; t < CLATTN_TENSOR_COUNT && code == CLI_OK; t++) {
         if (results[t].data)
             code = stage(&results[t], (clattn_tensor)t, directory, files);

@@ -1,0 +1,102 @@
+/*
+ * One row of the benchmark: its problem and its data.
+ */
+#include "bench_case.h"
+
+#include "convert.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the benchmark of jvp_flash_attention takes: nine in ten pairs are masked out, by a constant where the mask is
+ * added. */
+#define ATTENDING 0.1
+#define MASKED_OUT -100.0
+
+const char *bench_mask_name(bench_mask mask)
+{
+    static const char *const names[BENCH_MASK_COUNT] = {"none", "boolean", "additive"};
+    return names[mask];
+}
+
+void bench_case_problem(const bench_spec *spec, clattn_operation operation, clattn_problem *problem)
+{
+    const clattn_sizes sizes = {spec->batch,   spec->heads,    spec->heads,   spec->seq_len,
+                                spec->seq_len, spec->head_dim, spec->head_dim};
+    clattn_problem_init(problem, operation, &sizes);
+    problem->dtype = problem->out_dtype = problem->bias_dtype = spec->dtype;
+    problem->causal = spec->causal ? CLATTN_CAUSAL_TOP_LEFT : CLATTN_CAUSAL_NONE;
+    problem->present[CLATTN_LSE_LOW] = false;
+    problem->present[CLATTN_MASK] = spec->mask == BENCH_MASK_BOOLEAN;
+    problem->present[CLATTN_BIAS] = spec->mask == BENCH_MASK_ADDITIVE;
+    const bool tangents = operation == CLATTN_JVP || operation == CLATTN_HVP;
+    problem->present[CLATTN_TQ] = problem->present[CLATTN_TK] = problem->present[CLATTN_TV] = tangents;
+    problem->present[CLATTN_TDO] = operation == CLATTN_HVP;
+}
+
+double bench_case_flops(const bench_spec *spec)
+{
+    static const int products[CLATTN_OPERATION_COUNT] = {
+        [CLATTN_FORWARD] = 2, [CLATTN_JVP] = 6, [CLATTN_VJP] = 5, [CLATTN_HVP] = 15};
+    const double pairs = (double)spec->batch * (double)spec->heads * (double)spec->seq_len *
+                         (double)spec->seq_len * (spec->causal ? 0.5 : 1);
+    return products[spec->operation] * 2 * pairs * (double)spec->head_dim;
+}
+
+/* ---- random data ---- */
+
+static uint64_t next(uint64_t *state) /* splitmix64 */
+{
+    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static double uniform(uint64_t *state) { return (double)(next(state) >> 11) * 0x1p-53; }
+
+static double normal(uint64_t *state) /* Box and Muller */
+{
+    const double radius = sqrt(-2 * log(1 - uniform(state)));
+    return radius * cos(6.283185307179586 * uniform(state));
+}
+
+static void fill(void *array, clattn_tensor tensor, clattn_dtype dtype, size_t count, uint64_t seed)
+{
+    uint64_t state = seed * 1000003 + (uint64_t)(tensor == CLATTN_BIAS ? CLATTN_MASK : tensor);
+    for (size_t i = 0; i < count; i++) {
+        if (tensor == CLATTN_MASK)
+            ((uint8_t *)array)[i] = uniform(&state) < ATTENDING;
+        else if (tensor == CLATTN_BIAS)
+            convert_store(array, dtype, i, uniform(&state) < ATTENDING ? 0 : MASKED_OUT);
+        else
+            convert_store(array, dtype, i, normal(&state));
+    }
+}
+
+bool bench_case_make(const bench_spec *spec, uint64_t seed, bench_case *made)
+{
+    *made = (bench_case){.spec = *spec};
+    clattn_problem problem; /* the HVP has the inputs of all operations */
+    bench_case_problem(spec, CLATTN_HVP, &problem);
+    for (int t = 0; t < CLATTN_TENSOR_COUNT; t++) {
+        const clattn_tensor tensor = (clattn_tensor)t;
+        if (!problem.present[t] || clattn_problem_is_output(&problem, CLATTN_HVP, tensor))
+            continue;
+        const size_t bytes = clattn_problem_bytes(&problem, tensor);
+        made->inputs[t] = malloc(bytes);
+        if (!made->inputs[t])
+            return false;
+        fill(made->inputs[t], tensor, spec->dtype, bytes / clattn_problem_element_size(&problem, tensor),
+             seed);
+    }
+    return true;
+}
+
+void bench_case_free(bench_case *made)
+{
+    for (int t = 0; t < CLATTN_TENSOR_COUNT; t++)
+        free(made->inputs[t]);
+    memset(made->inputs, 0, sizeof made->inputs);
+}
