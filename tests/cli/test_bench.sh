@@ -53,6 +53,22 @@ test_every_operation_passes_in_every_type() {
     has_rows 0 ',false$'
 }
 
+test_masks_shared_by_all_heads() {
+    succeeds bench "${small[@]}" --masks boolean,additive --mask-shape shared --causal both --json
+    cp "$work/stdout" "$work/shared.json"
+    has_rows 8 '"mask_shape":	"shared"'
+    has_rows 8 '"grad_check":	true'
+    matches_schema "$work/shared.json"
+    succeeds bench table "$work/shared.json"
+    says '^jvp f32, B 1, H 2, D 16, masks \[1,1,N,N\]$'
+}
+
+test_back_to_back() {
+    succeeds bench --shape 1,2,48,16 --dtype f32 --masks none --back-to-back --repeat 7 --json
+    has_rows 4 '"repeats":	7'
+    has_rows 4 '"grad_check":	true'
+}
+
 test_table_of_a_file() {
     make_small
     succeeds bench table "$work/small.json"
@@ -158,6 +174,7 @@ test_wrong_usage() {
     refuses 2 "--masks: 'nosuch', expected none, boolean" bench --masks nosuch
     refuses 2 "--causal: 'maybe', expected no, yes or both" bench --causal maybe
     refuses 2 "--lengths: '32,0', expected integers" bench --lengths 32,0
+    refuses 2 "--mask-shape: 'square', expected full or shared" bench --mask-shape square
     refuses 2 "--shape: '1,2,3', expected B,H,N,D" bench --shape 1,2,3
     refuses 2 "--repeat: '2', expected an integer from 3" bench --repeat 2
     refuses 2 "--judge: '0', expected" bench --judge 0

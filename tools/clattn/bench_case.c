@@ -30,6 +30,10 @@ void bench_case_problem(const bench_spec *spec, clattn_operation operation, clat
     problem->present[CLATTN_LSE_LOW] = false;
     problem->present[CLATTN_MASK] = spec->mask == BENCH_MASK_BOOLEAN;
     problem->present[CLATTN_BIAS] = spec->mask == BENCH_MASK_ADDITIVE;
+    if (spec->shares_mask) {
+        problem->strides[CLATTN_MASK].batch = problem->strides[CLATTN_MASK].head = 0;
+        problem->strides[CLATTN_BIAS].batch = problem->strides[CLATTN_BIAS].head = 0;
+    }
     const bool tangents = operation == CLATTN_JVP || operation == CLATTN_HVP;
     problem->present[CLATTN_TQ] = problem->present[CLATTN_TK] = problem->present[CLATTN_TV] = tangents;
     problem->present[CLATTN_TDO] = operation == CLATTN_HVP;

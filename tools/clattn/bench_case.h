@@ -9,7 +9,7 @@
 
 typedef enum bench_mask {
     BENCH_MASK_NONE,
-    BENCH_MASK_BOOLEAN,  /* [B,H,N,N], a tenth of the pairs attend */
+    BENCH_MASK_BOOLEAN,  /* a tenth of the pairs attend */
     BENCH_MASK_ADDITIVE, /* the same as a bias: 0, or -100 where the pair does not attend */
     BENCH_MASK_COUNT
 } bench_mask;
@@ -22,7 +22,8 @@ typedef struct bench_spec {
     clattn_dtype dtype;
     int64_t batch, heads, seq_len, head_dim;
     bench_mask mask;
-    bool causal; /* top left */
+    bool shares_mask; /* the mask is [1,1,N,N], else [B,H,N,N] */
+    bool causal;      /* top left */
 } bench_spec;
 
 typedef struct bench_case {

@@ -52,13 +52,21 @@ static int64_t head_size(const bench_spec *spec, clattn_tensor tensor)
     return spec->seq_len * (pairs ? spec->seq_len : spec->head_dim);
 }
 
+/* The first element of a head. */
+static int64_t head_offset(const bench_spec *spec, clattn_tensor tensor, int64_t head)
+{
+    const bool pairs = tensor == CLATTN_BIAS || tensor == CLATTN_MASK;
+    return pairs && spec->shares_mask ? 0 : head * head_size(spec, tensor);
+}
+
 static bool slice_input(const bench_judge *bench, judged_head *head, clattn_tensor tensor)
 {
     const bench_case *given = bench->given;
     const int64_t size = head_size(&given->spec, tensor);
+    const int64_t first = head_offset(&given->spec, tensor, head->head);
     double *slice = malloc((size_t)size * sizeof *slice);
     for (int64_t i = 0; slice && i < size; i++)
-        slice[i] = convert_load(given->inputs[tensor], given->spec.dtype, (size_t)(head->head * size + i));
+        slice[i] = convert_load(given->inputs[tensor], given->spec.dtype, (size_t)(first + i));
     head->inputs[tensor] = slice;
     return slice;
 }
@@ -73,7 +81,7 @@ static bool slice_inputs(const bench_judge *bench, judged_head *head)
     }
     if (given->inputs[CLATTN_MASK])
         head->mask =
-            (uint8_t *)given->inputs[CLATTN_MASK] + head->head * head_size(&given->spec, CLATTN_MASK);
+            (uint8_t *)given->inputs[CLATTN_MASK] + head_offset(&given->spec, CLATTN_MASK, head->head);
     return true;
 }
 

@@ -68,18 +68,20 @@ static float reduce(__local float *scratch, float value, bool sum)
 
 #define FOR_EACH_COLUMN(j, n) for (int j = get_local_id(0); j < (n); j += WIDTH)
 
-/* weights = softmax(masked scores); a row that attends to nothing is 0. mask and bias are [B,H,N,N], or NULL. */
+/* weights = softmax(masked scores); a row that attends to nothing is 0. mask and bias are [B,H,N,N] or, if shared,
+ * [N,N], or NULL. */
 __kernel void softmax_rows(__global const float *scores, __global float *weights, __global const uchar *mask,
-                           __global const element *bias, int n, int causal)
+                           __global const element *bias, int n, int causal, int shared)
 {
     __local float scratch[WIDTH];
     const size_t row = get_group_id(0), at = row * n;
     const int i = row % n;
+    const size_t mask_at = shared ? (size_t)i * n : at;
     float top = -INFINITY, sum = 0;
     FOR_EACH_COLUMN(j, n)
     {
-        const bool attends = (!causal || j <= i) && (!mask || mask[at + j]);
-        const float logit = scores[at + j] + (bias ? value_of(bias, at + j) : 0);
+        const bool attends = (!causal || j <= i) && (!mask || mask[mask_at + j]);
+        const float logit = scores[at + j] + (bias ? value_of(bias, mask_at + j) : 0);
         weights[at + j] = attends ? logit : -INFINITY;
         top = fmax(top, weights[at + j]);
     }

@@ -39,7 +39,8 @@ typedef struct math_run {
     bench_device *device;
     clattn_problem problem;
     clattn_operation operation;
-    size_t heads, n, head_dim;           /* B H, N, D */
+    size_t heads, n, head_dim; /* B H, N, D */
+    bool shares_mask;
     cl_mem stored[CLATTN_TENSOR_COUNT];  /* in the problem's types */
     cl_mem widened[CLATTN_TENSOR_COUNT]; /* their f32 forms, where they are not f32 themselves */
     cl_mem matrices[MATRIX_COUNT];
@@ -143,6 +144,7 @@ static void *open_run(const bench_job *job, bench_reason *reason)
                       .heads = (size_t)(spec->batch * spec->heads),
                       .n = (size_t)spec->seq_len,
                       .head_dim = (size_t)spec->head_dim,
+                      .shares_mask = spec->shares_mask,
                       .width = job->device->facts.is_cpu ? 16 : 128,
                       .reason = reason};
     bench_case_problem(spec, job->operation, &run->problem);
@@ -166,7 +168,7 @@ typedef struct step {
     size_t group; /* 0: any */
     int buffer_count, number_count;
     cl_mem buffers[5];
-    cl_int numbers[2];
+    cl_int numbers[3];
 } step;
 
 static bool launch(math_run *run, const step *what)
@@ -197,9 +199,9 @@ static bool softmax(math_run *run)
         run->heads * run->n * run->width,
         run->width,
         4,
-        2,
+        3,
         {run->matrices[SCORES], run->matrices[WEIGHTS], run->stored[CLATTN_MASK], run->stored[CLATTN_BIAS]},
-        {(cl_int)run->n, run->problem.causal != CLATTN_CAUSAL_NONE}};
+        {(cl_int)run->n, run->problem.causal != CLATTN_CAUSAL_NONE, run->shares_mask}};
     return launch(run, &what);
 }
 

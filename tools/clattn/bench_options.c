@@ -144,6 +144,12 @@ static const char *set_shape(bench_options *options, const char *text)
     return NULL;
 }
 
+static const char *set_mask_shape(bench_options *options, const char *text)
+{
+    options->shares_mask = strcmp(text, "shared") == 0;
+    return options->shares_mask || strcmp(text, "full") == 0 ? NULL : "full or shared";
+}
+
 static const char *set_causal(bench_options *options, const char *text)
 {
     static const char *const names[] = {"no", "yes", "both"};
@@ -172,6 +178,13 @@ static const char *set_repeats(bench_options *options, const char *text)
     const bool ok = parse_int64(text, &options->repeats) && options->repeats >= BENCH_LEAST_REPEATS &&
                     options->repeats <= BENCH_MOST_REPEATS;
     return ok ? NULL : "an integer from 3 to 1000";
+}
+
+static const char *set_back_to_back(bench_options *options, const char *text)
+{
+    (void)text;
+    options->back_to_back = true;
+    return NULL;
 }
 
 static const char *set_judged(bench_options *options, const char *text)
@@ -242,8 +255,9 @@ static const bench_option OPTIONS[] = {
     {"--lengths", "LIST", set_lengths, "queries and keys, default 32,64,128,256,512,1024,2048"},
     {"--shape", "B,H,N,D", set_shape, "the four of them, one value each"},
     {"--masks", "LIST", set_masks,
-     "none, boolean, additive (default: all three), of [B,H,N,N]; a tenth of the pairs attends,\n"
-     "the others are masked out, by -100 where the mask is added"},
+     "none, boolean, additive (default: all three); a tenth of the pairs attends, the others are\n"
+     "masked out, by -100 where the mask is added"},
+    {"--mask-shape", "SHAPE", set_mask_shape, "full: [B,H,N,N] (default), or shared: [1,1,N,N]"},
     {"--causal", "WHICH", set_causal,
      "no, yes or both; default: every mask without, and causal without a mask"},
     {"--methods", "LIST", set_methods, "math, clattn (default: both)"},
@@ -251,6 +265,8 @@ static const bench_option OPTIONS[] = {
     {"--device", "D", set_device, "index, or part of a name that fits one device"},
     {"--repeat", "N", set_repeats,
      "timed runs a row, 3 to 1000, default 10; a row takes no more than about 3 s, but 3 runs"},
+    {"--back-to-back", NULL, set_back_to_back,
+     "no wait between the runs that are timed: what a busy device sustains"},
     {"--judge", "K", set_judged, "heads whose results are compared with the float64 reference, default 2"},
     {"--json", NULL, set_json, "one JSON object, the input of bench table, plot and compare"},
     {"--csv", NULL, set_csv, "a line a row"},
@@ -404,7 +420,10 @@ bench_spec bench_options_spec(const bench_options *options, int index)
     const int count = combine(options, combinations);
     const combination chosen = combinations[index % count];
     index /= count;
-    bench_spec spec = {.batch = options->batch, .mask = chosen.mask, .causal = chosen.causal};
+    bench_spec spec = {.batch = options->batch,
+                       .mask = chosen.mask,
+                       .shares_mask = options->shares_mask,
+                       .causal = chosen.causal};
     spec.seq_len = take(&options->lengths, &index);
     spec.head_dim = take(&options->dims, &index);
     spec.heads = take(&options->heads, &index);

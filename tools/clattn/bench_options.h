@@ -34,9 +34,11 @@ typedef enum bench_causal {
 typedef struct bench_options {
     bench_list operations, dtypes, heads, dims, lengths, masks;
     int64_t batch;
+    bool shares_mask;
     bench_causal causal;
     bool math, clattn; /* the methods */
     int64_t repeats, judged_heads;
+    bool back_to_back;
     const char *device, *engine;
     bench_format format;
 } bench_options;

@@ -16,7 +16,8 @@
 bool bench_same_group(const bench_spec *left, const bench_spec *right)
 {
     return left->operation == right->operation && left->dtype == right->dtype &&
-           left->batch == right->batch && left->heads == right->heads && left->head_dim == right->head_dim;
+           left->batch == right->batch && left->heads == right->heads && left->head_dim == right->head_dim &&
+           left->shares_mask == right->shares_mask;
 }
 
 bool bench_same_spec(const bench_spec *left, const bench_spec *right)
@@ -130,6 +131,7 @@ static void write_row(const bench_row *given, cJSON *object)
         cJSON_AddNumberToObject(object, SIZES[i].name, (double)*SIZE_OF(&row, &SIZES[i]));
     cJSON_AddBoolToObject(object, "causal", row.spec.causal);
     cJSON_AddStringToObject(object, "mask", bench_mask_name(row.spec.mask));
+    cJSON_AddStringToObject(object, "mask_shape", row.spec.shares_mask ? "shared" : "full");
     cJSON_AddStringToObject(object, "dtype", clattn_dtype_name(row.spec.dtype));
     cJSON_AddStringToObject(object, "op", clattn_operation_name(row.spec.operation));
     for (size_t i = 0; i < COUNT(MEASURES); i++) {
@@ -214,6 +216,7 @@ static const char *read_kinds(const cJSON *object, bench_row *row)
 {
     const cJSON *causal = cJSON_GetObjectItemCaseSensitive(object, "causal");
     const cJSON *passes = cJSON_GetObjectItemCaseSensitive(object, "grad_check");
+    const cJSON *shape = cJSON_GetObjectItemCaseSensitive(object, "mask_shape"); /* missing: full */
     const cJSON *repeats = cJSON_GetObjectItemCaseSensitive(object, "repeats");
     const int mask = find_name(cJSON_GetObjectItemCaseSensitive(object, "mask"), mask_name, BENCH_MASK_COUNT);
     const int dtype =
@@ -227,6 +230,7 @@ static const char *read_kinds(const cJSON *object, bench_row *row)
     if (dtype < 0 || operation < 0)
         return dtype < 0 ? "dtype" : "op";
     row->spec.causal = cJSON_IsTrue(causal);
+    row->spec.shares_mask = cJSON_IsString(shape) && strcmp(shape->valuestring, "shared") == 0;
     row->grad_check = cJSON_IsTrue(passes);
     row->repeats = repeats->valueint;
     row->spec.mask = (bench_mask)mask;

@@ -68,8 +68,9 @@ static void free_judges(judge_pair *made)
 static bool measure_run(bench_state *state, const bench_method *method, void *run, bench_judge *judge,
                         bench_verdict *verdict, bench_row *row, bench_reason *reason)
 {
+    const bench_pace pace = {(int)state->options->repeats, state->options->back_to_back};
     bench_time time;
-    if (!bench_measure(method, run, &state->device, (int)state->options->repeats, &time, reason))
+    if (!bench_measure(method, run, &state->device, &pace, &time, reason))
         return false;
     row->time_ms = time.device_ms;
     row->time_spread_ms = time.spread_ms;

@@ -35,25 +35,35 @@ static double between(cl_event first, cl_event last)
     return 1e-6 * (double)(end - start);
 }
 
-/* One run between two markers of the in-order queue. */
-static bool time_once(const bench_method *method, void *run, bench_device *device, double *device_ms,
-                      double *wall_ms, bench_reason *reason)
+static bool mark(bench_device *device, cl_event *event, bench_reason *reason)
 {
-    cl_event first = NULL, last = NULL;
+    return check(clEnqueueMarkerWithWaitList(device->queue, 0, NULL, event), "clEnqueueMarker", reason);
+}
+
+typedef struct stopwatch {
+    int count;
+    double device_ms[BENCH_MOST_REPEATS], wall_ms[BENCH_MOST_REPEATS];
+} stopwatch;
+
+/* Runs `count` times without a wait between, a marker of the in-order queue before and after each. */
+static bool time_runs(const bench_method *method, void *run, bench_device *device, int count,
+                      stopwatch *watch, bench_reason *reason)
+{
+    cl_event marks[BENCH_MOST_REPEATS + 1] = {NULL};
     const double start = bench_now();
-    bool ok = check(clEnqueueMarkerWithWaitList(device->queue, 0, NULL, &first), "clEnqueueMarker", reason) &&
-              method->enqueue(run, reason) &&
-              check(clEnqueueMarkerWithWaitList(device->queue, 0, NULL, &last), "clEnqueueMarker", reason);
+    bool ok = mark(device, &marks[0], reason);
+    for (int i = 0; i < count && ok; i++)
+        ok = method->enqueue(run, reason) && mark(device, &marks[i + 1], reason);
     ok = check(clFinish(device->queue), "clFinish", reason) && ok;
-    *wall_ms = bench_now() - start;
-    if (ok)
-        *device_ms = between(first, last);
-    if (ok && isnan(*device_ms))
-        *device_ms = *wall_ms;
-    if (first)
-        clReleaseEvent(first);
-    if (last)
-        clReleaseEvent(last);
+    const double wall_ms = (bench_now() - start) / count;
+    for (int i = 0; i < count && ok; i++) {
+        const double device_ms = between(marks[i], marks[i + 1]);
+        watch->wall_ms[watch->count] = wall_ms;
+        watch->device_ms[watch->count++] = isnan(device_ms) ? wall_ms : device_ms;
+    }
+    for (int i = 0; i <= count; i++)
+        if (marks[i])
+            clReleaseEvent(marks[i]);
     return ok;
 }
 
@@ -71,21 +81,35 @@ static double quantile(const double *sorted, int count, double q)
     return sorted[below] + (at - below) * (sorted[above] - sorted[below]);
 }
 
-bool bench_measure(const bench_method *method, void *run, bench_device *device, int repeats, bench_time *time,
-                   bench_reason *reason)
+/* How many runs fit into BENCH_ENOUGH_MS, by the one that is timed first. */
+static int affordable(const bench_pace *pace, double first_ms)
 {
-    double device_ms[BENCH_MOST_REPEATS], wall_ms[BENCH_MOST_REPEATS];
-    const double start = bench_now();
-    int count = 0;
-    while (count < repeats && (count < BENCH_LEAST_REPEATS || bench_now() - start < BENCH_ENOUGH_MS)) {
-        if (!time_once(method, run, device, &device_ms[count], &wall_ms[count], reason))
-            return false;
-        count++;
+    const double runs = BENCH_ENOUGH_MS / fmax(first_ms, 1e-3);
+    return runs >= pace->repeats         ? pace->repeats
+           : runs <= BENCH_LEAST_REPEATS ? BENCH_LEAST_REPEATS
+                                         : (int)runs;
+}
+
+bool bench_measure(const bench_method *method, void *run, bench_device *device, const bench_pace *pace,
+                   bench_time *time, bench_reason *reason)
+{
+    stopwatch watch = {.count = 0};
+    if (!time_runs(method, run, device, 1, &watch, reason))
+        return false;
+    const int count = affordable(pace, watch.wall_ms[0]);
+    bool ok = true;
+    if (pace->back_to_back) {
+        watch.count = 0;
+        ok = time_runs(method, run, device, count, &watch, reason);
     }
-    qsort(device_ms, (size_t)count, sizeof *device_ms, compare_doubles);
-    qsort(wall_ms, (size_t)count, sizeof *wall_ms, compare_doubles);
-    *time = (bench_time){count, quantile(device_ms, count, 0.5),
-                         quantile(device_ms, count, 0.75) - quantile(device_ms, count, 0.25),
-                         quantile(wall_ms, count, 0.5)};
+    while (ok && watch.count < count)
+        ok = time_runs(method, run, device, 1, &watch, reason);
+    if (!ok)
+        return false;
+    qsort(watch.device_ms, (size_t)count, sizeof(double), compare_doubles);
+    qsort(watch.wall_ms, (size_t)count, sizeof(double), compare_doubles);
+    *time = (bench_time){count, quantile(watch.device_ms, count, 0.5),
+                         quantile(watch.device_ms, count, 0.75) - quantile(watch.device_ms, count, 0.25),
+                         quantile(watch.wall_ms, count, 0.5)};
     return true;
 }
