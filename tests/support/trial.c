@@ -8,6 +8,7 @@
 
 #include "half_bits.h"
 #include "judge.h"
+#include "random.h"
 #include "round.h"
 
 /* Padding around and between what the library may touch. */
@@ -185,27 +186,11 @@ static enum number_format tensor_format(const clattn_problem *problem, clattn_te
 
 /* ---- random data ---- */
 
-static uint64_t next(uint64_t *state) /* splitmix64 */
-{
-    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
-static double uniform(uint64_t *state) { return (double)(next(state) >> 11) * 0x1p-53; }
-
-static double normal(uint64_t *state) /* Box and Muller */
-{
-    const double radius = sqrt(-2 * log(1 - uniform(state)));
-    return radius * cos(6.283185307179586 * uniform(state));
-}
-
 /* Rising offsets from 0 to at most `total`, with empty sequences among them. */
 static void fill_offsets(double *values, int64_t count, int64_t total, uint64_t *state)
 {
     for (int64_t i = 0; i < count; i++)
-        values[i] = i == 0 ? 0 : floor(uniform(state) * (double)(total + 1));
+        values[i] = i == 0 ? 0 : floor(random_uniform(state) * (double)(total + 1));
     for (int64_t i = 1; i < count; i++)
         for (int64_t j = i; j > 1 && values[j] < values[j - 1]; j--) {
             const double swap = values[j];
@@ -218,18 +203,18 @@ static double random_value(const struct trial *trial, clattn_tensor tensor, uint
 {
     switch (tensor) {
     case CLATTN_MASK:
-        return uniform(state) < 0.75;
+        return random_uniform(state) < 0.75;
     case CLATTN_BLOCK_MASK:
-        return floor(uniform(state) * 3);
+        return floor(random_uniform(state) * 3);
     case CLATTN_KV_LENGTHS:
-        return floor(uniform(state) * (double)(trial->problem.keys + 1));
+        return floor(random_uniform(state) * (double)(trial->problem.keys + 1));
     case CLATTN_Q_SEGMENTS:
     case CLATTN_KV_SEGMENTS:
-        return floor(uniform(state) * 4) - 1;
+        return floor(random_uniform(state) * 4) - 1;
     case CLATTN_ALIBI:
-        return round_to(FORMAT_F32, uniform(state) * 0.5);
+        return round_to(FORMAT_F32, random_uniform(state) * 0.5);
     default:
-        return round_to(tensor_format(&trial->problem, tensor), normal(state));
+        return round_to(tensor_format(&trial->problem, tensor), random_normal(state));
     }
 }
 

@@ -4,8 +4,8 @@
 #include "bench_case.h"
 
 #include "convert.h"
+#include "support/random.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,32 +50,16 @@ double bench_case_flops(const bench_spec *spec)
 
 /* ---- random data ---- */
 
-static uint64_t next(uint64_t *state) /* splitmix64 */
-{
-    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
-static double uniform(uint64_t *state) { return (double)(next(state) >> 11) * 0x1p-53; }
-
-static double normal(uint64_t *state) /* Box and Muller */
-{
-    const double radius = sqrt(-2 * log(1 - uniform(state)));
-    return radius * cos(6.283185307179586 * uniform(state));
-}
-
 static void fill(void *array, clattn_tensor tensor, clattn_dtype dtype, size_t count, uint64_t seed)
 {
     uint64_t state = seed * 1000003 + (uint64_t)(tensor == CLATTN_BIAS ? CLATTN_MASK : tensor);
     for (size_t i = 0; i < count; i++) {
         if (tensor == CLATTN_MASK)
-            ((uint8_t *)array)[i] = uniform(&state) < ATTENDING;
+            ((uint8_t *)array)[i] = random_uniform(&state) < ATTENDING;
         else if (tensor == CLATTN_BIAS)
-            convert_store(array, dtype, i, uniform(&state) < ATTENDING ? 0 : MASKED_OUT);
+            convert_store(array, dtype, i, random_uniform(&state) < ATTENDING ? 0 : MASKED_OUT);
         else
-            convert_store(array, dtype, i, normal(&state));
+            convert_store(array, dtype, i, random_normal(&state));
     }
 }
 

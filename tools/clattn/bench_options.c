@@ -276,22 +276,6 @@ enum {
     OPTION_COUNT = sizeof OPTIONS / sizeof OPTIONS[0]
 };
 
-static void print_option(const bench_option *option)
-{
-    enum {
-        COLUMN = 22
-    };
-    printf("  %s %-*s", option->name, COLUMN - 3 - (int)strlen(option->name),
-           option->argument ? option->argument : "");
-    for (const char *line = option->help; line;) {
-        const int length = (int)strcspn(line, "\n");
-        printf("%.*s\n", length, line);
-        line = line[length] ? line + length + 1 : NULL;
-        if (line)
-            printf("%*s", COLUMN, "");
-    }
-}
-
 void bench_options_print_help(void)
 {
     puts("usage: clattn bench [options]\n"
@@ -310,7 +294,7 @@ void bench_options_print_help(void)
          "\n"
          "Rows, one for each combination:");
     for (int i = 0; i < OPTION_COUNT; i++)
-        print_option(&OPTIONS[i]);
+        cli_print_option(OPTIONS[i].name, OPTIONS[i].argument, OPTIONS[i].help, "");
     puts("\n"
          "table FILE         the tables of a file that --json has written\n"
          "plot FILE          pictures of it, time and memory by length, "

@@ -52,6 +52,22 @@ int cli_library_failure(clattn_status status)
     return status == CLATTN_INVALID_ARGUMENT || not_built_yet ? CLI_USAGE : CLI_FAILED;
 }
 
+void cli_print_option(const char *name, const char *argument, const char *help, const char *note)
+{
+    enum {
+        COLUMN = 24
+    };
+    printf("  %s %-*s", name, COLUMN - 3 - (int)strlen(name), argument ? argument : "");
+    for (const char *line = help; line;) {
+        const int length = (int)strcspn(line, "\n");
+        const bool last = line[length] == '\0';
+        printf("%.*s%s\n", length, line, last ? note : "");
+        line = last ? NULL : line + length + 1;
+        if (line)
+            printf("%*s", COLUMN, "");
+    }
+}
+
 int cli_flush(void)
 {
     if (fflush(stdout) != 0 || ferror(stdout))

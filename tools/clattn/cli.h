@@ -28,6 +28,9 @@ int cli_library_failure(clattn_status status);
  * command the terminal. */
 void cli_print_foreign(FILE *stream, const char *text);
 
+/* An option as --help shows it: its name, its argument or NULL, and lines of help, the last of them with `note`. */
+void cli_print_option(const char *name, const char *argument, const char *help, const char *note);
+
 /* Sends what was printed on its way. An answer that does not arrive (a full disk behind stdout) is no success. */
 int cli_flush(void);
 

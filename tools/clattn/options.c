@@ -309,23 +309,6 @@ static const char *operation_note(unsigned operations)
     }
 }
 
-static void print_option(const run_option *option)
-{
-    enum {
-        COLUMN = 24
-    };
-    printf("  %s %-*s", option->name, COLUMN - 3 - (int)strlen(option->name),
-           option->argument ? option->argument : "");
-    for (const char *line = option->help; line;) {
-        int length = (int)strcspn(line, "\n");
-        bool last = line[length] == '\0';
-        printf("%.*s%s\n", length, line, last ? operation_note(option->operations) : "");
-        line = last ? NULL : line + length + 1;
-        if (line)
-            printf("%*s", COLUMN, "");
-    }
-}
-
 void options_print_help(void)
 {
     puts("usage: clattn run forward|jvp|vjp|hvp --q FILE --k FILE --v FILE [options]\n"
@@ -341,7 +324,8 @@ void options_print_help(void)
          "All options work together unless it says not.");
     for (int i = 0; i < OPTION_COUNT; i++) {
         if (OPTIONS[i].name)
-            print_option(&OPTIONS[i]);
+            cli_print_option(OPTIONS[i].name, OPTIONS[i].argument, OPTIONS[i].help,
+                             operation_note(OPTIONS[i].operations));
         else
             printf("\n%s\n", OPTIONS[i].help);
     }
