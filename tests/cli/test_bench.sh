@@ -63,6 +63,14 @@ test_masks_shared_by_all_heads() {
     says '^jvp f32, B 1, H 2, D 16, masks \[1,1,N,N\]$'
 }
 
+test_several_tangents() {
+    succeeds bench --op jvp,hvp --tangents 3 --shape 1,2,37,8 --causal both --repeat 3 --json
+    cp "$work/stdout" "$work/tangents.json"
+    has_rows 72 '"tangents":	3'
+    has_rows 72 '"grad_check":	true'
+    matches_schema "$work/tangents.json"
+}
+
 test_back_to_back() {
     succeeds bench --shape 1,2,48,16 --dtype f32 --masks none --back-to-back --repeat 7 --json
     has_rows 4 '"repeats":	7'
@@ -79,7 +87,7 @@ test_table_of_a_file() {
     succeeds bench table "$work/small.json" --markdown
     has_rows 8 '^\| 48 \|.*\| pass \|$'
     succeeds bench table "$work/small.json" --csv
-    has_rows 8 '^jvp,f32,1,2,16,48,'
+    has_rows 8 '^jvp,1,f32,1,2,16,48,'
 }
 
 test_a_failed_check_is_named() {

@@ -5,6 +5,7 @@
 
 #include "convert.h"
 #include "support/random.h"
+#include "tensors.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,8 @@ void bench_case_problem(const bench_spec *spec, clattn_operation operation, clat
     clattn_problem_init(problem, operation, &sizes);
     problem->dtype = problem->out_dtype = problem->bias_dtype = spec->dtype;
     problem->causal = spec->causal ? CLATTN_CAUSAL_TOP_LEFT : CLATTN_CAUSAL_NONE;
+    problem->tangents = spec->tangents;
+    clattn_problem_set_contiguous(problem, false);
     problem->present[CLATTN_LSE_LOW] = false;
     problem->present[CLATTN_MASK] = spec->mask == BENCH_MASK_BOOLEAN;
     problem->present[CLATTN_BIAS] = spec->mask == BENCH_MASK_ADDITIVE;
@@ -39,10 +42,22 @@ void bench_case_problem(const bench_spec *spec, clattn_operation operation, clat
     problem->present[CLATTN_TDO] = operation == CLATTN_HVP;
 }
 
+int64_t bench_case_head_size(const bench_spec *spec, clattn_tensor tensor)
+{
+    const bool pairs = tensor == CLATTN_BIAS || tensor == CLATTN_MASK;
+    return spec->seq_len * (pairs ? spec->seq_len : spec->head_dim);
+}
+
+int64_t bench_case_tangents(const bench_spec *spec, clattn_tensor tensor)
+{
+    return tensor_axes(tensor)[0] == 'T' ? spec->tangents : 1;
+}
+
 double bench_case_flops(const bench_spec *spec)
 {
-    static const int products[CLATTN_OPERATION_COUNT] = {
-        [CLATTN_FORWARD] = 2, [CLATTN_JVP] = 6, [CLATTN_VJP] = 5, [CLATTN_HVP] = 15};
+    const double t = (double)spec->tangents;
+    const double products[CLATTN_OPERATION_COUNT] = {
+        [CLATTN_FORWARD] = 2, [CLATTN_JVP] = 2 + 4 * t, [CLATTN_VJP] = 5, [CLATTN_HVP] = 5 + 10 * t};
     const double pairs = (double)spec->batch * (double)spec->heads * (double)spec->seq_len *
                          (double)spec->seq_len * (spec->causal ? 0.5 : 1);
     return products[spec->operation] * 2 * pairs * (double)spec->head_dim;

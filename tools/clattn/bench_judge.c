@@ -45,29 +45,26 @@ enum {
 
 static int64_t head_count(const bench_spec *spec) { return spec->batch * spec->heads; }
 
-/* Elements of one head of an input or a result. */
-static int64_t head_size(const bench_spec *spec, clattn_tensor tensor)
+/* The first element of a head, of one of the tangents. */
+static int64_t head_offset(const bench_spec *spec, clattn_tensor tensor, int64_t tangent, int64_t head)
 {
     const bool pairs = tensor == CLATTN_BIAS || tensor == CLATTN_MASK;
-    return spec->seq_len * (pairs ? spec->seq_len : spec->head_dim);
-}
-
-/* The first element of a head. */
-static int64_t head_offset(const bench_spec *spec, clattn_tensor tensor, int64_t head)
-{
-    const bool pairs = tensor == CLATTN_BIAS || tensor == CLATTN_MASK;
-    return pairs && spec->shares_mask ? 0 : head * head_size(spec, tensor);
+    const int64_t before = pairs && spec->shares_mask ? 0 : tangent * head_count(spec) + head;
+    return before * bench_case_head_size(spec, tensor);
 }
 
 static bool slice_input(const bench_judge *bench, judged_head *head, clattn_tensor tensor)
 {
-    const bench_case *given = bench->given;
-    const int64_t size = head_size(&given->spec, tensor);
-    const int64_t first = head_offset(&given->spec, tensor, head->head);
-    double *slice = malloc((size_t)size * sizeof *slice);
-    for (int64_t i = 0; slice && i < size; i++)
-        slice[i] = convert_load(given->inputs[tensor], given->spec.dtype, (size_t)(first + i));
+    const bench_spec *spec = &bench->given->spec;
+    const int64_t size = bench_case_head_size(spec, tensor), tangents = bench_case_tangents(spec, tensor);
+    double *slice = malloc((size_t)(tangents * size) * sizeof *slice);
     head->inputs[tensor] = slice;
+    for (int64_t t = 0; slice && t < tangents; t++) {
+        const int64_t first = head_offset(spec, tensor, t, head->head);
+        for (int64_t i = 0; i < size; i++)
+            slice[t * size + i] =
+                convert_load(bench->given->inputs[tensor], spec->dtype, (size_t)(first + i));
+    }
     return slice;
 }
 
@@ -81,7 +78,7 @@ static bool slice_inputs(const bench_judge *bench, judged_head *head)
     }
     if (given->inputs[CLATTN_MASK])
         head->mask =
-            (uint8_t *)given->inputs[CLATTN_MASK] + head_offset(&given->spec, CLATTN_MASK, head->head);
+            (uint8_t *)given->inputs[CLATTN_MASK] + head_offset(&given->spec, CLATTN_MASK, 0, head->head);
     return true;
 }
 
@@ -92,6 +89,7 @@ static void set_problem(const bench_judge *bench, judged_head *head)
     double **inputs = head->inputs;
     oracle_problem_init(
         p, &(struct oracle_sizes){1, 1, 1, spec->seq_len, spec->seq_len, spec->head_dim, spec->head_dim});
+    p->tangents = spec->tangents;
     p->scale = (float)bench->problem.scale; /* as the kernels have it */
     p->causal = spec->causal ? ORACLE_CAUSAL_TOP_LEFT : ORACLE_CAUSAL_NONE;
     p->mask = head->mask;
@@ -165,21 +163,32 @@ bench_judge *bench_judge_make(const bench_case *given, clattn_operation operatio
 
 /* ---- judging ---- */
 
-/* One head of a result as doubles, to be freed. */
+/* One head of one tangent of a result, through `stored`, as doubles. */
+static cl_int read_piece(const bench_judge *bench, cl_mem memory, int64_t first, size_t count,
+                         bench_device *device, void *stored, double *values)
+{
+    const clattn_dtype dtype = bench->problem.out_dtype;
+    const size_t element = convert_size(dtype);
+    const cl_int error = clEnqueueReadBuffer(device->queue, memory, CL_TRUE, (size_t)first * element,
+                                             count * element, stored, 0, NULL, NULL);
+    for (size_t i = 0; error == CL_SUCCESS && i < count; i++)
+        values[i] = convert_load(stored, dtype, i);
+    return error;
+}
+
+/* One head of a result, all its tangents, as doubles, to be freed. */
 static double *read_head(const bench_judge *bench, cl_mem memory, clattn_tensor tensor, int64_t head,
                          bench_device *device, bench_reason *reason)
 {
-    const size_t count = (size_t)head_size(&bench->given->spec, tensor);
-    const clattn_dtype dtype = bench->problem.out_dtype;
-    const size_t bytes = count * convert_size(dtype);
-    void *stored = malloc(bytes);
-    double *values = malloc(count * sizeof *values);
-    const cl_int error = stored && values
-                             ? clEnqueueReadBuffer(device->queue, memory, CL_TRUE, (size_t)head * bytes,
-                                                   bytes, stored, 0, NULL, NULL)
-                             : CL_OUT_OF_HOST_MEMORY;
-    for (size_t i = 0; error == CL_SUCCESS && i < count; i++)
-        values[i] = convert_load(stored, dtype, i);
+    const bench_spec *spec = &bench->given->spec;
+    const size_t count = (size_t)bench_case_head_size(spec, tensor);
+    const int64_t tangents = bench_case_tangents(spec, tensor);
+    void *stored = malloc(count * convert_size(bench->problem.out_dtype));
+    double *values = malloc((size_t)tangents * count * sizeof *values);
+    cl_int error = stored && values ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
+    for (int64_t t = 0; error == CL_SUCCESS && t < tangents; t++)
+        error = read_piece(bench, memory, head_offset(spec, tensor, t, head), count, device, stored,
+                           values + (size_t)t * count);
     free(stored);
     if (error == CL_SUCCESS)
         return values;

@@ -39,8 +39,9 @@ typedef struct math_run {
     bench_device *device;
     clattn_problem problem;
     clattn_operation operation;
-    size_t heads, n, head_dim; /* B H, N, D */
-    bool shares_mask;
+    bench_spec spec;
+    int64_t tangent;                     /* the one that is computed, 0 .. T - 1 */
+    size_t heads, n, head_dim;           /* B H, N, D */
     cl_mem stored[CLATTN_TENSOR_COUNT];  /* in the problem's types */
     cl_mem widened[CLATTN_TENSOR_COUNT]; /* their f32 forms, where they are not f32 themselves */
     cl_mem matrices[MATRIX_COUNT];
@@ -140,11 +141,11 @@ static void *open_run(const bench_job *job, bench_reason *reason)
         return NULL;
     }
     *run = (math_run){.device = job->device,
+                      .spec = *spec,
                       .operation = job->operation,
                       .heads = (size_t)(spec->batch * spec->heads),
                       .n = (size_t)spec->seq_len,
                       .head_dim = (size_t)spec->head_dim,
-                      .shares_mask = spec->shares_mask,
                       .width = job->device->facts.is_cpu ? 16 : 128,
                       .reason = reason};
     bench_case_problem(spec, job->operation, &run->problem);
@@ -186,9 +187,11 @@ static bool launch(math_run *run, const step *what)
     return error == CL_SUCCESS || bench_refuse(run->reason, "a kernel: OpenCL error %d", (int)error);
 }
 
-static bool convert(math_run *run, math_kernel kernel, cl_mem from, cl_mem to)
+static bool convert(math_run *run, math_kernel kernel, clattn_tensor tensor, cl_mem from, cl_mem to)
 {
-    const step what = {kernel, run->heads * run->n * run->head_dim, 0, 2, 0, {from, to}, {0}};
+    const size_t items = run->heads * (size_t)bench_case_head_size(&run->spec, tensor) *
+                         (size_t)bench_case_tangents(&run->spec, tensor);
+    const step what = {kernel, items, 0, 2, 0, {from, to}, {0}};
     return launch(run, &what);
 }
 
@@ -201,7 +204,7 @@ static bool softmax(math_run *run)
         4,
         3,
         {run->matrices[SCORES], run->matrices[WEIGHTS], run->stored[CLATTN_MASK], run->stored[CLATTN_BIAS]},
-        {(cl_int)run->n, run->problem.causal != CLATTN_CAUSAL_NONE, run->shares_mask}};
+        {(cl_int)run->n, run->problem.causal != CLATTN_CAUSAL_NONE, run->spec.shares_mask}};
     return launch(run, &what);
 }
 
@@ -239,6 +242,14 @@ typedef enum sum {
     ADD
 } sum;
 
+/* The first element of the tangent that is computed, in what has tangents. */
+static size_t offset_of(const math_run *run, clattn_tensor tensor)
+{
+    return bench_case_tangents(&run->spec, tensor) > 1
+               ? (size_t)run->tangent * run->heads * run->n * run->head_dim
+               : 0;
+}
+
 static bool report(math_run *run, CLBlastStatusCode status)
 {
     return status == CLBlastSuccess || bench_refuse(run->reason, "CLBlast: error %d", (int)status);
@@ -250,8 +261,9 @@ static bool pair(math_run *run, matrix to, clattn_tensor a, clattn_tensor b, flo
     const size_t n = run->n, d = run->head_dim;
     return report(run, CLBlastSgemmStridedBatched(
                            CLBlastLayoutRowMajor, CLBlastTransposeNo, CLBlastTransposeYes, n, n, d, factor,
-                           tensor_of(run, a), 0, d, n * d, tensor_of(run, b), 0, d, n * d, how == ADD ? 1 : 0,
-                           run->matrices[to], 0, n, n * n, run->heads, &run->device->queue, NULL));
+                           tensor_of(run, a), offset_of(run, a), d, n * d, tensor_of(run, b),
+                           offset_of(run, b), d, n * d, how == ADD ? 1 : 0, run->matrices[to], 0, n, n * n,
+                           run->heads, &run->device->queue, NULL));
 }
 
 /* to (+)= factor A b or factor A^T b: rows of a [B H, N, D] tensor, weighed. */
@@ -261,8 +273,9 @@ static bool weigh(math_run *run, clattn_tensor to, matrix a, CLBlastTranspose tr
     const size_t n = run->n, d = run->head_dim;
     return report(run, CLBlastSgemmStridedBatched(CLBlastLayoutRowMajor, transposed, CLBlastTransposeNo, n, d,
                                                   n, factor, run->matrices[a], 0, n, n * n, tensor_of(run, b),
-                                                  0, d, n * d, how == ADD ? 1 : 0, tensor_of(run, to), 0, d,
-                                                  n * d, run->heads, &run->device->queue, NULL));
+                                                  offset_of(run, b), d, n * d, how == ADD ? 1 : 0,
+                                                  tensor_of(run, to), offset_of(run, to), d, n * d,
+                                                  run->heads, &run->device->queue, NULL));
 }
 
 /* ---- the operations ---- */
@@ -318,8 +331,9 @@ static bool convert_all(math_run *run, bool results)
         const bool is_result = clattn_problem_is_output(&run->problem, run->operation, (clattn_tensor)t);
         if (!run->widened[t] || is_result != results)
             continue;
-        if (!(results ? convert(run, NARROW, run->widened[t], run->stored[t])
-                      : convert(run, WIDEN, run->stored[t], run->widened[t])))
+        const clattn_tensor tensor = (clattn_tensor)t;
+        if (!(results ? convert(run, NARROW, tensor, run->widened[t], run->stored[t])
+                      : convert(run, WIDEN, tensor, run->stored[t], run->widened[t])))
             return false;
     }
     return true;
@@ -331,9 +345,10 @@ static bool enqueue_run(void *opened, bench_reason *reason)
     const bool has_tangents = run->operation == CLATTN_JVP || run->operation == CLATTN_HVP;
     const bool has_gradients = run->operation == CLATTN_VJP || run->operation == CLATTN_HVP;
     run->reason = reason;
-    return convert_all(run, false) && forward(run) && (!has_tangents || tangents(run)) &&
-           (!has_gradients || gradients(run)) &&
-           (!has_tangents || !has_gradients || gradient_tangents(run)) && convert_all(run, true);
+    bool ok = convert_all(run, false) && forward(run) && (!has_gradients || gradients(run));
+    for (run->tangent = 0; has_tangents && ok && run->tangent < run->spec.tangents; run->tangent++)
+        ok = tangents(run) && (!has_gradients || gradient_tangents(run));
+    return ok && convert_all(run, true);
 }
 
 static cl_mem result_of_run(const void *run, clattn_tensor tensor)

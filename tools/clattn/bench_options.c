@@ -132,6 +132,12 @@ static const char *set_batch(bench_options *options, const char *text)
     return parse_size(text, &options->batch) ? NULL : "an integer from 1 to 2^24 - 1";
 }
 
+static const char *set_tangents(bench_options *options, const char *text)
+{
+    const bool ok = parse_size(text, &options->tangents) && options->tangents <= 64;
+    return ok ? NULL : "an integer from 1 to 64";
+}
+
 static const char *set_shape(bench_options *options, const char *text)
 {
     bench_list sizes;
@@ -254,6 +260,7 @@ static const bench_option OPTIONS[] = {
     {"--dims", "LIST", set_dims, "head dims, default 64"},
     {"--lengths", "LIST", set_lengths, "queries and keys, default 32,64,128,256,512,1024,2048"},
     {"--shape", "B,H,N,D", set_shape, "the four of them, one value each"},
+    {"--tangents", "T", set_tangents, "of jvp and hvp at once, default 1"},
     {"--masks", "LIST", set_masks,
      "none, boolean, additive (default: all three); a tenth of the pairs attends, the others are\n"
      "masked out, by -100 where the mask is added"},
@@ -327,6 +334,7 @@ static bench_options defaults(void)
         .lengths = {7, {32, 64, 128, 256, 512, 1024, 2048}},
         .masks = {3, {BENCH_MASK_ADDITIVE, BENCH_MASK_BOOLEAN, BENCH_MASK_NONE}},
         .batch = 2,
+        .tangents = 1,
         .math = true,
         .clattn = true,
         .repeats = 10,
@@ -405,6 +413,7 @@ bench_spec bench_options_spec(const bench_options *options, int index)
     const combination chosen = combinations[index % count];
     index /= count;
     bench_spec spec = {.batch = options->batch,
+                       .tangents = options->tangents,
                        .mask = chosen.mask,
                        .shares_mask = options->shares_mask,
                        .causal = chosen.causal};

@@ -33,7 +33,7 @@ typedef enum bench_causal {
 /* A row for each combination of the lists. Operations, dtypes and masks are held as numbers. */
 typedef struct bench_options {
     bench_list operations, dtypes, heads, dims, lengths, masks;
-    int64_t batch;
+    int64_t batch, tangents;
     bool shares_mask;
     bench_causal causal;
     bool math, clattn; /* the methods */

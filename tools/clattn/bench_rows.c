@@ -17,7 +17,7 @@ bool bench_same_group(const bench_spec *left, const bench_spec *right)
 {
     return left->operation == right->operation && left->dtype == right->dtype &&
            left->batch == right->batch && left->heads == right->heads && left->head_dim == right->head_dim &&
-           left->shares_mask == right->shares_mask;
+           left->tangents == right->tangents && left->shares_mask == right->shares_mask;
 }
 
 bool bench_same_spec(const bench_spec *left, const bench_spec *right)
@@ -129,6 +129,7 @@ static void write_row(const bench_row *given, cJSON *object)
     bench_row row = *given;
     for (size_t i = 0; i < COUNT(SIZES); i++)
         cJSON_AddNumberToObject(object, SIZES[i].name, (double)*SIZE_OF(&row, &SIZES[i]));
+    cJSON_AddNumberToObject(object, "tangents", (double)row.spec.tangents);
     cJSON_AddBoolToObject(object, "causal", row.spec.causal);
     cJSON_AddStringToObject(object, "mask", bench_mask_name(row.spec.mask));
     cJSON_AddStringToObject(object, "mask_shape", row.spec.shares_mask ? "shared" : "full");
@@ -216,7 +217,8 @@ static const char *read_kinds(const cJSON *object, bench_row *row)
 {
     const cJSON *causal = cJSON_GetObjectItemCaseSensitive(object, "causal");
     const cJSON *passes = cJSON_GetObjectItemCaseSensitive(object, "grad_check");
-    const cJSON *shape = cJSON_GetObjectItemCaseSensitive(object, "mask_shape"); /* missing: full */
+    const cJSON *shape = cJSON_GetObjectItemCaseSensitive(object, "mask_shape");  /* missing: full */
+    const cJSON *tangents = cJSON_GetObjectItemCaseSensitive(object, "tangents"); /* missing: 1 */
     const cJSON *repeats = cJSON_GetObjectItemCaseSensitive(object, "repeats");
     const int mask = find_name(cJSON_GetObjectItemCaseSensitive(object, "mask"), mask_name, BENCH_MASK_COUNT);
     const int dtype =
@@ -230,6 +232,7 @@ static const char *read_kinds(const cJSON *object, bench_row *row)
     if (dtype < 0 || operation < 0)
         return dtype < 0 ? "dtype" : "op";
     row->spec.causal = cJSON_IsTrue(causal);
+    row->spec.tangents = cJSON_IsNumber(tangents) ? tangents->valueint : 1;
     row->spec.shares_mask = cJSON_IsString(shape) && strcmp(shape->valuestring, "shared") == 0;
     row->grad_check = cJSON_IsTrue(passes);
     row->repeats = repeats->valueint;

@@ -214,9 +214,12 @@ static void print_group(const bench_report *report, const bench_row *first, benc
 {
     const bench_spec *spec = &first->spec;
     char title[128];
-    snprintf(title, sizeof title, "%s %s, B %" PRId64 ", H %" PRId64 ", D %" PRId64 "%s",
+    char tangents[32] = "";
+    if (spec->tangents > 1)
+        snprintf(tangents, sizeof tangents, ", T %" PRId64, spec->tangents);
+    snprintf(title, sizeof title, "%s %s, B %" PRId64 ", H %" PRId64 ", D %" PRId64 "%s%s",
              clattn_operation_name(spec->operation), clattn_dtype_name(spec->dtype), spec->batch, spec->heads,
-             spec->head_dim, spec->shares_mask ? ", masks [1,1,N,N]" : "");
+             spec->head_dim, tangents, spec->shares_mask ? ", masks [1,1,N,N]" : "");
     print_title(title, format);
     print_rows(report, first, format);
     if (has_masks(report, first))
@@ -226,7 +229,8 @@ static void print_group(const bench_report *report, const bench_row *first, benc
 
 static void print_csv(const bench_report *report)
 {
-    puts("op,dtype,batch,heads,head_dim,seq_len,causal,mask,mask_shape,method,time_ms,time_spread_ms,wall_ms,"
+    puts("op,tangents,dtype,batch,heads,head_dim,seq_len,causal,mask,mask_shape,method,time_ms,time_spread_"
+         "ms,wall_ms,"
          "mem_mb,"
          "process_mb,tflops,max_error,grad_check");
     for (int i = 0; i < report->count; i++) {
@@ -234,9 +238,9 @@ static void print_csv(const bench_report *report)
         const bench_spec *spec = &row->spec;
         const double numbers[] = {row->time_ms,    row->time_spread_ms, row->wall_ms,  row->mem_mb,
                                   row->process_mb, row->tflops,         row->max_error};
-        printf("%s,%s,%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%s,%s,%s,%s",
-               clattn_operation_name(spec->operation), clattn_dtype_name(spec->dtype), spec->batch,
-               spec->heads, spec->head_dim, spec->seq_len, spec->causal ? "true" : "false",
+        printf("%s,%" PRId64 ",%s,%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%s,%s,%s,%s",
+               clattn_operation_name(spec->operation), spec->tangents, clattn_dtype_name(spec->dtype),
+               spec->batch, spec->heads, spec->head_dim, spec->seq_len, spec->causal ? "true" : "false",
                bench_mask_name(spec->mask), spec->shares_mask ? "shared" : "full", row->method);
         for (size_t n = 0; n < sizeof numbers / sizeof numbers[0]; n++) {
             putchar(',');
